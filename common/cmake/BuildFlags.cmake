@@ -1,0 +1,43 @@
+# Flags of every target of ours. Dependencies are found, never built, so these
+# flags reach our own code alone.
+option(GIMBAL_TESTS "Build the tests and benchmarks" ON)
+set(GIMBAL_SANITIZER "" CACHE STRING "address (with undefined), thread or empty")
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+find_program(GIMBAL_CCACHE ccache)
+if(GIMBAL_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${GIMBAL_CCACHE}")
+endif()
+find_program(GIMBAL_MOLD mold)
+if(GIMBAL_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+
+add_library(gimbal_flags INTERFACE)
+target_include_directories(gimbal_flags INTERFACE "${PROJECT_SOURCE_DIR}")
+target_compile_options(gimbal_flags INTERFACE
+  -Wall -Wextra -Werror -Wno-missing-field-initializers)
+
+# A target that includes gRPC or protobuf headers cannot be instrumented by
+# TSan: Debian's libraries are not, and every inline function of theirs would
+# report a false race. gimbal_library(... UNINSTRUMENTED) leaves it out.
+add_library(gimbal_sanitizer INTERFACE)
+if(GIMBAL_SANITIZER STREQUAL "address")
+  target_compile_options(gimbal_sanitizer INTERFACE
+    -fsanitize=address,undefined -fno-sanitize-recover=all
+    -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+elseif(GIMBAL_SANITIZER STREQUAL "thread")
+  target_compile_options(gimbal_sanitizer INTERFACE
+    -fsanitize=thread -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=thread)
+endif()

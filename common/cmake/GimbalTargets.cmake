@@ -1,0 +1,59 @@
+include(GoogleTest)
+
+# gimbal_library(NAME SOURCES ... [DEPS ...] [PRIVATE_DEPS ...] [UNINSTRUMENTED])
+# makes the static library gimbal_NAME and its alias gimbal::NAME.
+function(gimbal_library name)
+  cmake_parse_arguments(A "UNINSTRUMENTED" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  add_library(gimbal_${name} STATIC ${A_SOURCES})
+  add_library(gimbal::${name} ALIAS gimbal_${name})
+  target_link_libraries(gimbal_${name} PUBLIC gimbal_flags ${A_DEPS}
+                                       PRIVATE ${A_PRIVATE_DEPS})
+  _gimbal_instrument(gimbal_${name} "${A_UNINSTRUMENTED}")
+endfunction()
+
+# gimbal_binary(NAME SOURCES ... DEPS ... [UNINSTRUMENTED])
+function(gimbal_binary name)
+  cmake_parse_arguments(A "UNINSTRUMENTED" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${A_SOURCES})
+  target_link_libraries(${name} PRIVATE gimbal_flags ${A_DEPS})
+  _gimbal_instrument(${name} "${A_UNINSTRUMENTED}")
+endfunction()
+
+# gimbal_test(NAME LABEL unit|golden|integration|e2e SOURCES ... DEPS ...
+#             [UNINSTRUMENTED] [TIMEOUT s] [SERIAL])
+# One executable; ctest gets one test per executable, named NAME.
+function(gimbal_test name)
+  cmake_parse_arguments(A "UNINSTRUMENTED;SERIAL" "LABEL;TIMEOUT" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${A_SOURCES})
+  target_link_libraries(${name} PRIVATE gimbal_flags ${A_DEPS} GTest::gmock GTest::gtest_main)
+  _gimbal_instrument(${name} "${A_UNINSTRUMENTED}")
+  add_test(NAME ${name} COMMAND ${name})
+  if(NOT A_TIMEOUT)
+    set(A_TIMEOUT 120)
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS "${A_LABEL}" TIMEOUT ${A_TIMEOUT}
+    ENVIRONMENT "GIMBAL_SOURCE_DIR=${PROJECT_SOURCE_DIR};GIMBAL_BIN_DIR=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
+  if(A_SERIAL)
+    set_tests_properties(${name} PROPERTIES RUN_SERIAL TRUE)
+  endif()
+endfunction()
+
+function(_gimbal_instrument target uninstrumented)
+  if(uninstrumented AND GIMBAL_SANITIZER STREQUAL "thread")
+    return()
+  endif()
+  target_link_libraries(${target} PRIVATE gimbal_sanitizer)
+endfunction()
+
+# gimbal_pure(NAME...) fails at configure time when a target that must hold only
+# decisions links a library of threads, sockets, storage or devices.
+function(gimbal_pure)
+  foreach(name IN LISTS ARGN)
+    get_target_property(libs gimbal_${name} LINK_LIBRARIES)
+    foreach(lib IN LISTS libs)
+      if(lib MATCHES "gRPC|SQLite|prometheus|gimbal::(rpc|obs|store|transport|compute)")
+        message(FATAL_ERROR "gimbal::${name} is pure and must not link ${lib}")
+      endif()
+    endforeach()
+  endforeach()
+endfunction()

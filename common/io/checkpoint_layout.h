@@ -1,0 +1,30 @@
+// Names inside a checkpoint folder; the only place that knows them.
+//
+//   ROOT/latest                     name of the newest committed folder
+//   ROOT/step-00000200/manifest.json
+//                      COMMIT       written last
+//                      layers/layer-003.safetensors
+//                      optimizer/layer-003.safetensors
+//                      stash/layer-003.safetensors   tensors "v197/NAME"
+// Layer 0 holds the embeddings, 1..L the blocks, L+1 the final norm and head.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace gimbal::io {
+
+std::string StepFolderName(int64_t update);  // "step-00000200"
+std::optional<int64_t> ParseStepFolderName(std::string_view name);
+std::string LayerFile(int layer);      // "layers/layer-003.safetensors"
+std::string OptimizerFile(int layer);  // "optimizer/layer-003.safetensors"
+std::string StashFile(int layer);      // "stash/layer-003.safetensors"
+std::string StashTensorName(int64_t version, std::string_view parameter);
+
+inline constexpr char kManifestFile[] = "manifest.json";
+inline constexpr char kCommitFile[] = "COMMIT";
+inline constexpr char kLatestFile[] = "latest";
+
+}  // namespace gimbal::io

@@ -1,0 +1,94 @@
+// Pipeline schedules: which operations a stage runs, in which order, with which
+// version of its weights. Pure functions of the spec: no threads, no clock, no
+// I/O. The executor runs the lists, the simulator and the planner count them.
+//
+// Stages are numbered 0 (takes tokens) to P-1 (computes the loss). Updates are
+// numbered from 1, microbatches from 0: microbatch j belongs to update
+// j / a + 1, where a is `accumulate`. Weight version v is the weights after
+// update v; version 0 is the initial weights. A stage's program is cut into
+// blocks: block t ends with update t and what follows it at that cut.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace gimbal::worker {
+
+enum class ScheduleKind {
+  kAsync1F1B,  // PipeDream: no flush; delay of stage s is ceil((P-1-s) / a)
+  k1F1B,       // flush after every update; delay 0
+  kGPipe,      // all forwards, all backwards, one update; delay 0
+};
+
+struct ScheduleSpec {
+  ScheduleKind kind = ScheduleKind::kAsync1F1B;
+  int stages = 1;      // P
+  int accumulate = 1;  // a
+  // Synchronous schedules clip by the norm over all stages, which takes one
+  // exchange along the pipeline before each update.
+  bool global_norm = false;
+};
+
+enum class ActionKind {
+  kForward,   // index: microbatch
+  kBackward,  // index: microbatch
+  kNorm,      // index: update. Sum the gradient's squares over all stages
+  kUpdate,    // index: update
+  kEvaluate,  // index: update. Forward of the held-out batches
+  kSnapshot,  // index: update. Copy the stage's state for a checkpoint
+};
+
+struct Action {
+  ActionKind kind = ActionKind::kForward;
+  int64_t index = 0;
+  // Weight version that a forward uses, and that its backward uses again.
+  int64_t version = 0;
+
+  friend bool operator==(const Action&, const Action&) = default;
+};
+
+std::string ToString(const Action& action);
+
+// What happens at the cut after one update, in this order.
+struct CutActions {
+  bool evaluate = false;
+  bool snapshot = false;
+};
+
+// The actions of stage `stage` in block `update` of a run that (re)starts from
+// the cut after update `start` and feeds no microbatch beyond update `end`.
+// The first block, start + 1, begins with the warm-up: the forwards that are in
+// flight at the cut, with the versions they had when they first ran. So a run
+// that starts again at a cut computes what it would have computed anyway.
+// Requires start < update <= end.
+std::vector<Action> BlockActions(const ScheduleSpec& spec, int stage,
+                                 int64_t update, int64_t start, int64_t end,
+                                 CutActions cut);
+
+// Number of forwards that stage s runs ahead of its backward: P-1-s when
+// asynchronous.
+int WarmupForwards(const ScheduleSpec& spec, int stage);
+
+// Version of the weights that microbatch j meets at the stage.
+int64_t ForwardVersion(const ScheduleSpec& spec, int stage, int64_t microbatch);
+
+// Delay in updates: the largest (newest - used) version difference over the
+// microbatches of one update, from update Delay + 1 on.
+int64_t Delay(const ScheduleSpec& spec, int stage);
+
+// Staleness that update t must show: min(Delay, t - 1).
+int64_t ExpectedStaleness(const ScheduleSpec& spec, int stage, int64_t update);
+
+// Oldest version that must still exist right after update t, so that everything
+// in flight can be finished (or run again from this cut).
+int64_t OldestVersionNeeded(const ScheduleSpec& spec, int stage,
+                            int64_t update);
+
+// Weight copies the stage holds: Delay + 1.
+int WeightVersions(const ScheduleSpec& spec, int stage);
+
+// Activation slots: microbatches between forward and backward at one time.
+int ActivationSlots(const ScheduleSpec& spec, int stage);
+
+}  // namespace gimbal::worker
