@@ -1,0 +1,131 @@
+#include "worker/pipeline/schedule.h"
+
+#include <algorithm>
+
+namespace gimbal::worker {
+namespace {
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+bool Asynchronous(const ScheduleSpec& spec) {
+  return spec.kind == ScheduleKind::kAsync1F1B;
+}
+
+// Appends forwards and backwards of one update's microbatches [first, first+a)
+// for a synchronous schedule: `warmup` forwards, pairs, then the remaining
+// backwards. Backwards go in the order of the forwards, so that gradients are
+// added up in the same order in every schedule.
+void AppendFlushed(int64_t first, int a, int warmup, int64_t version,
+                   std::vector<Action>* actions) {
+  const int64_t end = first + a;
+  int64_t forward = first;
+  for (; forward < first + warmup; ++forward) {
+    actions->push_back({ActionKind::kForward, forward, version});
+  }
+  for (int64_t backward = first; backward < end; ++backward) {
+    if (forward < end) {
+      actions->push_back({ActionKind::kForward, forward++, version});
+    }
+    actions->push_back({ActionKind::kBackward, backward, version});
+  }
+}
+
+}  // namespace
+
+std::string ToString(const Action& action) {
+  const std::string index = std::to_string(action.index);
+  switch (action.kind) {
+    case ActionKind::kForward:
+      return "F" + index + "@" + std::to_string(action.version);
+    case ActionKind::kBackward:
+      return "B" + index + "@" + std::to_string(action.version);
+    case ActionKind::kNorm:
+      return "N" + index;
+    case ActionKind::kUpdate:
+      return "U" + index;
+    case ActionKind::kEvaluate:
+      return "E" + index;
+    case ActionKind::kSnapshot:
+      return "S" + index;
+  }
+  return "?";
+}
+
+int WarmupForwards(const ScheduleSpec& spec, int stage) {
+  const int distance = spec.stages - 1 - stage;
+  switch (spec.kind) {
+    case ScheduleKind::kAsync1F1B:
+      return distance;
+    case ScheduleKind::k1F1B:
+      return std::min(spec.accumulate, distance);
+    case ScheduleKind::kGPipe:
+      return spec.accumulate;
+  }
+  return 0;
+}
+
+int64_t ForwardVersion(const ScheduleSpec& spec, int stage,
+                       int64_t microbatch) {
+  const int64_t behind = Asynchronous(spec) ? WarmupForwards(spec, stage) : 0;
+  return std::max<int64_t>(0, microbatch - behind) / spec.accumulate;
+}
+
+int64_t Delay(const ScheduleSpec& spec, int stage) {
+  return Asynchronous(spec)
+             ? CeilDiv(WarmupForwards(spec, stage), spec.accumulate)
+             : 0;
+}
+
+int64_t ExpectedStaleness(const ScheduleSpec& spec, int stage,
+                          int64_t update) {
+  return std::min(Delay(spec, stage), update - 1);
+}
+
+int64_t OldestVersionNeeded(const ScheduleSpec& spec, int stage,
+                            int64_t update) {
+  return std::max<int64_t>(0, update - Delay(spec, stage));
+}
+
+int WeightVersions(const ScheduleSpec& spec, int stage) {
+  return static_cast<int>(Delay(spec, stage)) + 1;
+}
+
+int ActivationSlots(const ScheduleSpec& spec, int stage) {
+  const int warmup = WarmupForwards(spec, stage);
+  if (Asynchronous(spec)) return warmup + 1;
+  return std::min(spec.accumulate, warmup + 1);
+}
+
+std::vector<Action> BlockActions(const ScheduleSpec& spec, int stage,
+                                 int64_t update, int64_t start, int64_t end,
+                                 CutActions cut) {
+  const int a = spec.accumulate;
+  const int64_t first = (update - 1) * a;
+  std::vector<Action> actions;
+  if (Asynchronous(spec)) {
+    const int64_t fed = end * a;
+    const int warmup = WarmupForwards(spec, stage);
+    const auto forward = [&](int64_t j) {
+      if (j >= fed) return;
+      actions.push_back(
+          {ActionKind::kForward, j, ForwardVersion(spec, stage, j)});
+    };
+    if (update == start + 1) {
+      for (int64_t j = first; j < first + warmup; ++j) forward(j);
+    }
+    for (int64_t i = first; i < first + a; ++i) {
+      forward(i + warmup);
+      actions.push_back(
+          {ActionKind::kBackward, i, ForwardVersion(spec, stage, i)});
+    }
+  } else {
+    AppendFlushed(first, a, WarmupForwards(spec, stage), update - 1, &actions);
+    if (spec.global_norm) actions.push_back({ActionKind::kNorm, update, 0});
+  }
+  actions.push_back({ActionKind::kUpdate, update, 0});
+  if (cut.evaluate) actions.push_back({ActionKind::kEvaluate, update, 0});
+  if (cut.snapshot) actions.push_back({ActionKind::kSnapshot, update, 0});
+  return actions;
+}
+
+}  // namespace gimbal::worker

@@ -1,0 +1,33 @@
+// From a run's config to the plain specs of the numeric core and the schedule:
+// the one place where protobuf meets them. Pure.
+#pragma once
+
+#include <cstdint>
+
+#include "gimbal/v1/control_service.pb.h"
+#include "gimbal/v1/run_config.pb.h"
+#include "worker/data/token_source.h"
+#include "worker/model/model_spec.h"
+#include "worker/optim/lr_schedule.h"
+#include "worker/optim/optimizer.h"
+#include "worker/pipeline/schedule.h"
+
+namespace gimbal::worker {
+
+// All of them require a config that passed config::LoadRunConfig.
+ModelSpec ModelSpecOf(const v1::RunConfig& config);
+ScheduleSpec ScheduleSpecOf(const v1::RunConfig& config);
+OptimizerSpec OptimizerSpecOf(const v1::RunConfig& config);
+LrSpec LrSpecOf(const v1::RunConfig& config);
+DataFormat DataFormatOf(const v1::RunConfig& config);
+
+// The part of the model that a placement names.
+StageSpec StageSpecOf(const v1::RunConfig& config,
+                      const v1::StagePlacement& placement);
+// The whole model as one stage.
+StageSpec WholeModelOf(const v1::RunConfig& config, int microbatch);
+
+// Tokens per update: microbatch * accumulate * context.
+int64_t TokensPerUpdate(const v1::RunConfig& config);
+
+}  // namespace gimbal::worker
