@@ -1,0 +1,33 @@
+#include "common/io/checkpoint_layout.h"
+
+#include <gtest/gtest.h>
+
+namespace gimbal::io {
+namespace {
+
+TEST(CheckpointLayoutTest, NamesStepFolders) {
+  EXPECT_EQ(StepFolderName(200), "step-00000200");
+  EXPECT_EQ(StepFolderName(1234567890), "step-1234567890");
+}
+
+TEST(CheckpointLayoutTest, ParsesItsOwnNamesOnly) {
+  for (const int64_t update : {0L, 1L, 99999999L, 100000000L, INT64_MAX}) {
+    EXPECT_EQ(ParseStepFolderName(StepFolderName(update)), update);
+  }
+  for (const char* name :
+       {"", "step-", "step-200", "step-000000200", "step-0000020x",
+        "step-+0000200", "step-00000200.tmp", "step--0000200", " step-00000200",
+        "step- 0000200", "latest", "step-99999999999999999999"}) {
+    EXPECT_EQ(ParseStepFolderName(name), std::nullopt) << name;
+  }
+}
+
+TEST(CheckpointLayoutTest, NamesFilesAndStashedTensors) {
+  EXPECT_EQ(LayerFile(3), "layers/layer-003.safetensors");
+  EXPECT_EQ(OptimizerFile(0), "optimizer/layer-000.safetensors");
+  EXPECT_EQ(StashFile(1000), "stash/layer-1000.safetensors");
+  EXPECT_EQ(StashTensorName(197, "blocks.0.q"), "v197/blocks.0.q");
+}
+
+}  // namespace
+}  // namespace gimbal::io
