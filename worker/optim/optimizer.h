@@ -31,7 +31,7 @@ struct OptimizerSpec {
 };
 
 struct StepContext {
-  int64_t update = 0;    // t, 1-based
+  int64_t update = 0;  // t, 1-based
   double lr = 0;
   bool refresh = false;  // refresh every basis (t = 1 is a cold start anyway)
   double scale = 1;      // factor on the gradient (clipping)
@@ -65,8 +65,8 @@ template <typename T>
 std::unique_ptr<Optimizer<T>> MakeOptimizer(const OptimizerSpec& spec,
                                             const ParameterTable& table);
 
-// Bytes MakeOptimizer<float> would hold for the table, scratch included, without
-// making it (`gimbal plan`).
+// Bytes MakeOptimizer<float> would hold for the table, scratch included,
+// without making it (`gimbal plan`).
 int64_t OptimizerBytes(const OptimizerSpec& spec, const ParameterTable& table);
 
 // Sum of squares of a gradient, one number per layer file of the table, by

@@ -1,0 +1,133 @@
+#include "worker/optim/lapack.h"
+
+#include <cblas.h>
+
+#include <algorithm>
+
+// Fortran symbols of LAPACK, with the hidden lengths of character arguments.
+extern "C" {
+void sgeqrf_(const int* m, const int* n, float* a, const int* lda, float* tau,
+             float* work, const int* lwork, int* info);
+void dgeqrf_(const int* m, const int* n, double* a, const int* lda, double* tau,
+             double* work, const int* lwork, int* info);
+void sorgqr_(const int* m, const int* n, const int* k, float* a, const int* lda,
+             const float* tau, float* work, const int* lwork, int* info);
+void dorgqr_(const int* m, const int* n, const int* k, double* a,
+             const int* lda, const double* tau, double* work, const int* lwork,
+             int* info);
+void ssyevd_(const char* jobz, const char* uplo, const int* n, float* a,
+             const int* lda, float* w, float* work, const int* lwork,
+             int* iwork, const int* liwork, int* info, size_t, size_t);
+void dsyevd_(const char* jobz, const char* uplo, const int* n, double* a,
+             const int* lda, double* w, double* work, const int* lwork,
+             int* iwork, const int* liwork, int* info, size_t, size_t);
+}
+
+namespace gimbal::worker {
+namespace {
+
+template <typename T>
+struct Routines;
+
+template <>
+struct Routines<float> {
+  static constexpr auto syrk = cblas_ssyrk;
+  static constexpr auto symm = cblas_ssymm;
+  static constexpr auto geqrf = sgeqrf_;
+  static constexpr auto orgqr = sorgqr_;
+  static constexpr auto syevd = ssyevd_;
+};
+
+template <>
+struct Routines<double> {
+  static constexpr auto syrk = cblas_dsyrk;
+  static constexpr auto symm = cblas_dsymm;
+  static constexpr auto geqrf = dgeqrf_;
+  static constexpr auto orgqr = dorgqr_;
+  static constexpr auto syevd = dsyevd_;
+};
+
+}  // namespace
+
+template <typename T>
+void SyrkRows(int64_t n, int64_t k, T alpha, const T* a, T beta, T* c) {
+  Routines<T>::syrk(CblasRowMajor, CblasLower, CblasNoTrans,
+                    static_cast<int>(n), static_cast<int>(k), alpha, a,
+                    static_cast<int>(k), beta, c, static_cast<int>(n));
+}
+
+template <typename T>
+void SyrkColumns(int64_t n, int64_t k, T alpha, const T* a, T beta, T* c) {
+  Routines<T>::syrk(CblasRowMajor, CblasLower, CblasTrans, static_cast<int>(n),
+                    static_cast<int>(k), alpha, a, static_cast<int>(n), beta, c,
+                    static_cast<int>(n));
+}
+
+template <typename T>
+void SymmRight(int64_t n, const T* x, const T* s, T* y) {
+  const int side = static_cast<int>(n);
+  Routines<T>::symm(CblasRowMajor, CblasRight, CblasLower, side, side, T{1}, s,
+                    side, x, side, T{0}, y, side);
+}
+
+// Both scratch layouts: n elements (tau or eigenvalues), then LAPACK's work.
+template <typename T>
+int64_t QrScratchSize(int64_t n) {
+  const int side = static_cast<int>(n), query = -1;
+  int info = 0;
+  T factor = 0, generate = 0;
+  Routines<T>::geqrf(&side, &side, nullptr, &side, nullptr, &factor, &query,
+                     &info);
+  Routines<T>::orgqr(&side, &side, &side, nullptr, &side, nullptr, &generate,
+                     &query, &info);
+  return n + static_cast<int64_t>(std::max(factor, generate));
+}
+
+// The documented minimum of syevd with vectors.
+template <typename T>
+int64_t EigenScratchSize(int64_t n) {
+  return n + 1 + 6 * n + 2 * n * n;
+}
+
+int64_t EigenIntScratchSize(int64_t n) { return 3 + 5 * n; }
+
+template <typename T>
+void OrthonormalizeRows(int64_t n, T* a, std::span<T> scratch) {
+  const int side = static_cast<int>(n);
+  T* tau = scratch.data();
+  T* work = tau + n;
+  const int work_size = static_cast<int>(QrScratchSize<T>(n) - n);
+  int info = 0;
+  Routines<T>::geqrf(&side, &side, a, &side, tau, work, &work_size, &info);
+  Routines<T>::orgqr(&side, &side, &side, a, &side, tau, work, &work_size,
+                     &info);
+}
+
+template <typename T>
+bool EigenvectorRows(int64_t n, T* a, std::span<T> scratch,
+                     std::span<int> int_scratch) {
+  const int side = static_cast<int>(n);
+  T* eigenvalues = scratch.data();
+  T* work = eigenvalues + n;
+  const int work_size = static_cast<int>(EigenScratchSize<T>(n) - n);
+  const int int_size = static_cast<int>(EigenIntScratchSize(n));
+  int info = 0;
+  // Our lower triangle is the upper one of the column-major view.
+  Routines<T>::syevd("V", "U", &side, a, &side, eigenvalues, work, &work_size,
+                     int_scratch.data(), &int_size, &info, 1, 1);
+  return info == 0;
+}
+
+#define GIMBAL_INSTANTIATE(T)                                      \
+  template void SyrkRows(int64_t, int64_t, T, const T*, T, T*);    \
+  template void SyrkColumns(int64_t, int64_t, T, const T*, T, T*); \
+  template void SymmRight(int64_t, const T*, const T*, T*);        \
+  template int64_t QrScratchSize<T>(int64_t);                      \
+  template int64_t EigenScratchSize<T>(int64_t);                   \
+  template void OrthonormalizeRows(int64_t, T*, std::span<T>);     \
+  template bool EigenvectorRows(int64_t, T*, std::span<T>, std::span<int>);
+GIMBAL_INSTANTIATE(float)
+GIMBAL_INSTANTIATE(double)
+#undef GIMBAL_INSTANTIATE
+
+}  // namespace gimbal::worker
