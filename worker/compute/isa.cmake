@@ -1,7 +1,7 @@
 # gimbal_isa_sources(TARGET SOURCES...) compiles kernel sources once per
 # instruction set of worker/compute/isa.h and adds the objects to TARGET.
-# Contraction to FMA is fixed, because it changes last bits; the two -fno flags
-# only drop errno and trap semantics that would keep loops from vectorising.
+# Contraction to FMA is fixed, because it changes last bits; the -fno flags drop
+# errno and trap semantics, and jumps that keep selections from becoming blends.
 function(gimbal_isa_sources target)
   foreach(isa IN ITEMS kBaseline kV3)
     set(objects ${target}_${isa})
@@ -10,7 +10,7 @@ function(gimbal_isa_sources target)
     _gimbal_instrument(${objects} FALSE)
     target_compile_definitions(${objects} PRIVATE GIMBAL_ISA=${isa})
     target_compile_options(${objects} PRIVATE -O3 -fopenmp-simd
-      -ffp-contract=fast -fno-math-errno -fno-trapping-math)
+      -ffp-contract=fast -fno-math-errno -fno-trapping-math -fno-thread-jumps)
     if(isa STREQUAL kV3)
       target_compile_options(${objects} PRIVATE -march=x86-64-v3)
     endif()
