@@ -1,0 +1,19 @@
+#include "common/rpc/status_conversion.h"
+
+#include <grpcpp/support/status.h>
+
+#include <string>
+
+namespace gimbal::rpc {
+
+grpc::Status ToGrpc(const absl::Status& status) {
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
+                      std::string(status.message()));
+}
+
+absl::Status FromGrpc(const grpc::Status& status) {
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
+                      status.error_message());
+}
+
+}  // namespace gimbal::rpc
