@@ -1,0 +1,108 @@
+#include "coordinator/cli/admin_client.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "common/io/file.h"
+#include "gimbal/v1/admin_service.grpc.pb.h"
+
+namespace gimbal::cli {
+namespace {
+
+absl::Status ToStatus(const grpc::Status& status, const std::string& address) {
+  if (status.ok()) return absl::OkStatus();
+  const auto code = static_cast<absl::StatusCode>(status.error_code());
+  if (code == absl::StatusCode::kUnavailable ||
+      code == absl::StatusCode::kDeadlineExceeded) {
+    return absl::UnavailableError(
+        absl::StrCat("no answer from a coordinator at ", address, " (",
+                     status.error_message(), "); is the run still going?"));
+  }
+  return absl::Status(code, status.error_message());
+}
+
+void SetDeadline(grpc::ClientContext* context, base::Seconds timeout) {
+  context->set_deadline(
+      std::chrono::system_clock::now() +
+      std::chrono::duration_cast<std::chrono::milliseconds>(timeout));
+}
+
+}  // namespace
+
+struct AdminClient::Impl {
+  std::string address;
+  std::unique_ptr<v1::AdminService::Stub> stub;
+};
+
+AdminClient::AdminClient(const std::string& address)
+    : impl_(std::make_unique<Impl>()) {
+  impl_->address = address;
+  impl_->stub = v1::AdminService::NewStub(
+      grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+}
+
+AdminClient::~AdminClient() = default;
+
+absl::StatusOr<v1::GetStatusResponse> AdminClient::GetStatus(
+    base::Seconds timeout) const {
+  grpc::ClientContext context;
+  SetDeadline(&context, timeout);
+  v1::GetStatusResponse response;
+  const absl::Status status = ToStatus(
+      impl_->stub->GetStatus(&context, v1::GetStatusRequest(), &response),
+      impl_->address);
+  if (!status.ok()) return status;
+  return response;
+}
+
+absl::StatusOr<v1::CommandResponse> AdminClient::Command(
+    v1::CommandRequest::Verb verb, const std::string& reason,
+    base::Seconds timeout) const {
+  grpc::ClientContext context;
+  SetDeadline(&context, timeout);
+  v1::CommandRequest request;
+  request.set_verb(verb);
+  request.set_reason(reason);
+  v1::CommandResponse response;
+  const absl::Status status = ToStatus(
+      impl_->stub->Command(&context, request, &response), impl_->address);
+  if (!status.ok()) return status;
+  return response;
+}
+
+std::string CoordinatorFile(const std::string& run_dir) {
+  return run_dir + "/coordinator.json";
+}
+
+absl::StatusOr<std::string> CoordinatorAddress(const std::string& run_dir) {
+  const std::string path = CoordinatorFile(run_dir);
+  if (!std::filesystem::is_directory(run_dir)) {
+    return absl::NotFoundError(
+        absl::StrCat(run_dir,
+                     ": no such run folder; give --run-dir the "
+                     "folder that `gimbal train` made"));
+  }
+  const absl::StatusOr<std::string> text = io::ReadFile(path);
+  if (!text.ok()) {
+    return absl::NotFoundError(absl::StrCat(
+        run_dir,
+        ": no coordinator serves this run now (no coordinator.json); "
+        "`gimbal train --run-dir ",
+        run_dir,
+        " --resume` goes on "
+        "with it"));
+  }
+  const nlohmann::json json =
+      nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("address") ||
+      !json["address"].is_string()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        path, ": expected {\"address\": \"host:port\", ...}, found ", *text));
+  }
+  return json["address"].get<std::string>();
+}
+
+}  // namespace gimbal::cli

@@ -1,0 +1,78 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "common/config/run_config_io.h"
+#include "coordinator/cli/commands.h"
+#include "coordinator/cli/exit_code.h"
+#include "coordinator/cli/train.h"
+
+namespace gimbal::cli {
+namespace {
+
+constexpr char kTrainHelp[] =
+    "Trains the run that CONFIG.yaml describes: starts a coordinator and the "
+    "workers\non this machine, shows progress, and ends with a summary. "
+    "^C stops with a\ncheckpoint (exit code 4); ^C again kills.";
+
+constexpr char kTrainFooter[] =
+    "`gimbal config` lists every key of the config with its default.\n\n"
+    "Example:\n"
+    "  gimbal train deploy/examples/quickstart.yaml \\\n"
+    "      --set optimizer.lr=5e-4 --run-dir runs/slower\n"
+    "  gimbal train --run-dir runs/slower --resume";
+
+void AddTrain(CLI::App& app, int* exit_code) {
+  CLI::App* verb = app.add_subcommand("train", kTrainHelp);
+  auto options = std::make_shared<TrainOptions>();
+  TrainRequest& request = options->request;
+  verb->add_option("CONFIG", request.config_path,
+                   "config of the run; with --resume, default that of the run "
+                   "folder");
+  verb->add_option("--set", request.overrides,
+                   "override a key of the config: a.b=c; may be repeated")
+      ->allow_extra_args(false);
+  verb->add_option("--run-dir", request.run_dir,
+                   "folder of the run [runs/NAME-DATE-TIME]");
+  verb->add_option("--workers", request.workers,
+                   "worker processes [one per stage, at most 4 or the number "
+                   "of cores]")
+      ->check(CLI::PositiveNumber);
+  verb->add_option("--device", request.device, "cpu, cuda or auto")
+      ->capture_default_str();
+  verb->add_flag("--resume", request.resume,
+                 "go on with the run in --run-dir from its newest checkpoint");
+  verb->add_option("--coordinator", options->coordinator,
+                   "follow the run of this coordinator (HOST:PORT) instead of "
+                   "starting one");
+  verb->add_option("--log-every", options->log_every,
+                   "seconds between progress lines when not on a terminal")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  verb->add_option("--log-level", options->log_level,
+                   "of coordinator and workers: debug, info, warning, error")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
+  verb->footer(kTrainFooter);
+  verb->callback([=] { *exit_code = RunTrain(*options); });
+}
+
+void AddConfig(CLI::App& app, int* exit_code) {
+  CLI::App* verb = app.add_subcommand(
+      "config", "Lists every key of CONFIG.yaml with its default.");
+  verb->footer("Example:\n  gimbal config | grep optimizer");
+  verb->callback([=] {
+    std::printf("%s", config::DescribeKeys().c_str());
+    *exit_code = kDone;
+  });
+}
+
+}  // namespace
+
+void AddRunCommands(CLI::App& app, int* exit_code) {
+  AddTrain(app, exit_code);
+  AddConfig(app, exit_code);
+}
+
+}  // namespace gimbal::cli

@@ -1,0 +1,110 @@
+#include "coordinator/cli/control.h"
+
+#include <google/protobuf/util/json_util.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/clock.h"
+#include "common/base/status_macros.h"
+#include "coordinator/cli/admin_client.h"
+#include "coordinator/cli/display.h"
+#include "coordinator/cli/exit_code.h"
+#include "coordinator/cli/progress.h"
+#include "coordinator/cli/signals.h"
+
+namespace gimbal::cli {
+namespace {
+
+absl::StatusOr<std::string> AddressOf(const Target& target) {
+  if (!target.coordinator.empty()) return target.coordinator;
+  if (!target.run_dir.empty()) return CoordinatorAddress(target.run_dir);
+  return absl::InvalidArgumentError(
+      "say which run: --run-dir DIR or --coordinator HOST:PORT");
+}
+
+absl::StatusOr<std::string> ToJson(const v1::GetStatusResponse& status,
+                                   bool pretty) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = pretty;
+  options.always_print_primitive_fields = true;
+  options.preserve_proto_field_names = true;
+  std::string text;
+  const auto result =
+      google::protobuf::util::MessageToJsonString(status, &text, options);
+  if (!result.ok()) return absl::InternalError(result.ToString());
+  return text;
+}
+
+absl::Status PrintOnce(const AdminClient& client, bool json) {
+  GIMBAL_ASSIGN_OR_RETURN(const v1::GetStatusResponse status,
+                          client.GetStatus());
+  std::string text = StatusReport(status);
+  if (json) {
+    GIMBAL_ASSIGN_OR_RETURN(text, ToJson(status, /*pretty=*/true));
+  }
+  std::printf("%s", text.c_str());
+  return absl::OkStatus();
+}
+
+// One JSON object per line with `json`, otherwise as `gimbal train` shows it.
+absl::Status WatchRun(const AdminClient& client, bool json) {
+  const SignalQueue signals;
+  Display display(Display::OnTerminal(), /*log_every=*/1);
+  bool seen = false;
+  while (true) {
+    const absl::StatusOr<v1::GetStatusResponse> status = client.GetStatus();
+    // Once seen, no answer means that the run is over.
+    if (!status.ok()) return seen ? absl::OkStatus() : status.status();
+    seen = true;
+    if (json) {
+      GIMBAL_ASSIGN_OR_RETURN(const std::string text,
+                              ToJson(*status, /*pretty=*/false));
+      std::printf("%s\n", text.c_str());
+      std::fflush(stdout);
+    } else {
+      display.Show(*status, base::Clock::Real().Now());
+    }
+    if (status->has_exit_code()) return absl::OkStatus();
+    if (IsStop(signals.Wait(std::chrono::seconds(1)))) return absl::OkStatus();
+  }
+}
+
+absl::Status ShowStatus(const StatusOptions& options) {
+  GIMBAL_ASSIGN_OR_RETURN(const std::string address, AddressOf(options.target));
+  const AdminClient client(address);
+  return options.watch ? WatchRun(client, options.json)
+                       : PrintOnce(client, options.json);
+}
+
+absl::Status SendCommand(const Target& target, v1::CommandRequest::Verb verb) {
+  GIMBAL_ASSIGN_OR_RETURN(const std::string address, AddressOf(target));
+  std::string name = v1::CommandRequest::Verb_Name(verb);
+  name = absl::AsciiStrToLower(name.substr(name.find('_') + 1));
+  GIMBAL_ASSIGN_OR_RETURN(
+      const v1::CommandResponse response,
+      AdminClient(address).Command(
+          verb, absl::StrCat("gimbal ", name, " by pid ", getpid())));
+  std::printf("%s at update %ld%s%s\n", name.c_str(),
+              static_cast<long>(response.update()),
+              response.message().empty() ? "" : ": ",
+              response.message().c_str());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int RunStatus(const StatusOptions& options) {
+  const absl::Status status = ShowStatus(options);
+  return status.ok() ? kDone : Fail(status);
+}
+
+int RunCommand(const Target& target, v1::CommandRequest::Verb verb) {
+  const absl::Status status = SendCommand(target, verb);
+  return status.ok() ? kDone : Fail(status);
+}
+
+}  // namespace gimbal::cli

@@ -1,0 +1,27 @@
+// The verbs that talk to a running coordinator: `gimbal status`, and `gimbal
+// pause|resume|checkpoint|drain|stop`. Each returns the exit code.
+#pragma once
+
+#include <string>
+
+#include "gimbal/v1/admin_service.pb.h"
+
+namespace gimbal::cli {
+
+// Which coordinator: an address, or the run folder that names it.
+struct Target {
+  std::string coordinator;  // host:port
+  std::string run_dir;
+};
+
+struct StatusOptions {
+  Target target;
+  bool json = false;   // the coordinator's answer as one JSON object
+  bool watch = false;  // again every second until the run ends or ^C
+};
+
+int RunStatus(const StatusOptions& options);
+
+int RunCommand(const Target& target, v1::CommandRequest::Verb verb);
+
+}  // namespace gimbal::cli

@@ -1,0 +1,38 @@
+// Shows a run's progress on standard output: a block that is drawn over itself
+// on a terminal, otherwise one line every few seconds and at each change of
+// state. Not thread-safe.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "common/base/clock.h"
+#include "gimbal/v1/admin_service.pb.h"
+
+namespace gimbal::cli {
+
+class Display {
+ public:
+  // `log_every`: seconds between two lines when not on a terminal.
+  Display(bool terminal, double log_every);
+
+  void Show(const v1::GetStatusResponse& status, base::SteadyTime now);
+  // A line that stays, above the block.
+  void Note(const std::string& text);
+  // Leaves the last block standing; what is printed later comes below it.
+  void Finish();
+
+  // True when standard output is a terminal that understands the redrawing.
+  static bool OnTerminal();
+
+ private:
+  void Erase();
+
+  const bool terminal_;
+  const base::Seconds log_every_;
+  int drawn_ = 0;  // lines of the block on the screen
+  std::optional<base::SteadyTime> last_line_;
+  std::optional<v1::RunState> last_state_;
+};
+
+}  // namespace gimbal::cli

@@ -1,0 +1,101 @@
+#include "coordinator/cli/format.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "common/base/log.h"
+
+namespace gimbal::cli {
+
+std::string FormatCount(int64_t value) {
+  std::string digits = std::to_string(value);
+  const size_t start = value < 0 ? 1 : 0;
+  for (size_t at = digits.size(); at > start + 3;) {
+    at -= 3;
+    digits.insert(at, ",");
+  }
+  return digits;
+}
+
+std::string FormatBytes(int64_t bytes) {
+  if (bytes < 1024) return absl::StrFormat("%d B", bytes);
+  constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB"};
+  double value = static_cast<double>(bytes) / 1024;
+  int unit = 0;
+  while (value >= 1024 && unit < 4) {
+    value /= 1024;
+    ++unit;
+  }
+  return absl::StrFormat("%.1f %s", value, kUnits[unit]);
+}
+
+std::string FormatDuration(double seconds) {
+  if (seconds < 59.95) return absl::StrFormat("%.1f s", seconds);
+  const int64_t whole = std::llround(seconds);
+  if (whole < 3600) {
+    return absl::StrFormat("%d m %02d s", whole / 60, whole % 60);
+  }
+  return absl::StrFormat("%d h %02d m", whole / 3600, whole % 3600 / 60);
+}
+
+std::string FormatPercent(double fraction) {
+  return absl::StrFormat("%.0f%%", 100 * fraction);
+}
+
+TextTable::TextTable(std::vector<std::string> header) {
+  rows_.push_back(std::move(header));
+}
+
+void TextTable::AddRow(std::vector<std::string> cells) {
+  GIMBAL_CHECK(cells.size() == rows_.front().size());
+  rows_.push_back(std::move(cells));
+}
+
+namespace {
+
+bool IsNumeric(const std::string& cell) {
+  return cell == "-" || std::isdigit(static_cast<unsigned char>(cell[0])) ||
+         (cell[0] == '-' && cell.size() > 1);
+}
+
+std::string Pad(const std::string& cell, size_t width, bool right) {
+  const std::string fill(width - cell.size(), ' ');
+  return right ? fill + cell : cell + fill;
+}
+
+}  // namespace
+
+std::string TextTable::ToString() const {
+  const size_t columns = rows_.front().size();
+  std::vector<size_t> width(columns, 0);
+  std::vector<bool> right(columns, rows_.size() > 1);
+  for (size_t r = 0; r < rows_.size(); ++r) {
+    for (size_t c = 0; c < columns; ++c) {
+      const std::string& cell = rows_[r][c];
+      width[c] = std::max(width[c], cell.size());
+      if (r > 0 && !cell.empty() && !IsNumeric(cell)) right[c] = false;
+    }
+  }
+  std::string text;
+  for (size_t r = 0; r < rows_.size(); ++r) {
+    std::string line;
+    for (size_t c = 0; c < columns; ++c) {
+      if (c > 0) line += "  ";
+      line += Pad(rows_[r][c], width[c], right[c]);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+    if (r == 0) {
+      for (size_t c = 0; c < columns; ++c) {
+        text += (c > 0 ? "  " : "") + std::string(width[c], '-');
+      }
+      text += "\n";
+    }
+  }
+  return text;
+}
+
+}  // namespace gimbal::cli

@@ -1,0 +1,28 @@
+// Numbers and tables as people read them. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace gimbal::cli {
+
+std::string FormatCount(int64_t value);      // "1,234,567"
+std::string FormatBytes(int64_t bytes);      // "1.5 MiB"
+std::string FormatDuration(double seconds);  // "0.8 s", "1 m 05 s", "2 h 03 m"
+std::string FormatPercent(double fraction);  // "97%"
+
+// A table in plain text: columns two spaces apart, numbers to the right and
+// words to the left, a line under the header.
+class TextTable {
+ public:
+  explicit TextTable(std::vector<std::string> header);
+  // Requires as many cells as the header has.
+  void AddRow(std::vector<std::string> cells);
+  std::string ToString() const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;  // the first is the header
+};
+
+}  // namespace gimbal::cli

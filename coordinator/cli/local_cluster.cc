@@ -1,0 +1,167 @@
+#include "coordinator/cli/local_cluster.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/base/status_macros.h"
+#include "common/io/file.h"
+#include "coordinator/cli/admin_client.h"
+#include "coordinator/cli/exit_code.h"
+
+namespace gimbal::cli {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr base::Seconds kStartTimeout(30);
+constexpr base::Seconds kShortLife(5);
+constexpr int kMaxShortLives = 6;
+constexpr int kTailLines = 8;
+
+base::SteadyTime Now() { return base::Clock::Real().Now(); }
+
+// 0.1 s after the first early end, doubled for each further one.
+milliseconds Backoff(int short_lives) {
+  return milliseconds(100 << std::clamp(short_lives - 1, 0, 5));
+}
+
+}  // namespace
+
+std::string ProgramFolder() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path();
+}
+
+std::string LocalCluster::LogPath(const std::string& process) const {
+  return absl::StrCat(options_.run_dir, "/logs/", process, ".log");
+}
+
+std::string LocalCluster::LogTail(const std::string& process) const {
+  const absl::StatusOr<std::string> text = io::ReadFile(LogPath(process));
+  if (!text.ok()) return "";
+  std::vector<std::string> lines =
+      absl::StrSplit(*text, '\n', absl::SkipEmpty());
+  const size_t first =
+      lines.size() > kTailLines ? lines.size() - kTailLines : 0;
+  std::string tail = absl::StrCat("end of ", LogPath(process), ":\n");
+  for (size_t i = first; i < lines.size(); ++i) {
+    absl::StrAppend(&tail, "  ", lines[i], "\n");
+  }
+  return tail;
+}
+
+absl::StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Start(
+    const ClusterOptions& options) {
+  std::unique_ptr<LocalCluster> cluster(new LocalCluster(options));
+  GIMBAL_RETURN_IF_ERROR(cluster->StartCoordinator());
+  cluster->workers_.resize(options.workers);
+  for (int i = 0; i < options.workers; ++i) {
+    GIMBAL_RETURN_IF_ERROR(cluster->StartWorker(i, Now()));
+  }
+  return cluster;
+}
+
+absl::Status LocalCluster::StartCoordinator() {
+  const std::string& dir = options_.run_dir;
+  std::error_code ignored;  // left behind by a run that was killed
+  std::filesystem::remove(CoordinatorFile(dir), ignored);
+  std::vector<std::string> argv = {options_.bin_dir + "/gimbal-coordinator",
+                                   "--config",
+                                   dir + "/config.yaml",
+                                   "--run-dir",
+                                   dir,
+                                   "--workers",
+                                   std::to_string(options_.workers),
+                                   "--log-level",
+                                   options_.log_level};
+  if (options_.resume) argv.push_back("--resume");
+  GIMBAL_ASSIGN_OR_RETURN(coordinator_,
+                          ChildProcess::Start(argv, LogPath("coordinator")));
+  const base::SteadyTime deadline =
+      Now() + std::chrono::duration_cast<milliseconds>(kStartTimeout);
+  while (Now() < deadline) {
+    const absl::StatusOr<std::string> address = CoordinatorAddress(dir);
+    if (address.ok()) {
+      address_ = *address;
+      return absl::OkStatus();
+    }
+    if (const std::optional<int> code = coordinator_exit()) {
+      const std::string what =
+          absl::StrCat("the coordinator ended with exit code ", *code,
+                       " before it served; ", LogTail("coordinator"));
+      return *code == kBadUsage ? absl::FailedPreconditionError(what)
+                                : absl::InternalError(what);
+    }
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  return absl::InternalError(
+      absl::StrCat("the coordinator does not serve after ",
+                   kStartTimeout.count(), " s; ", LogTail("coordinator")));
+}
+
+absl::Status LocalCluster::StartWorker(int index, base::SteadyTime now) {
+  const std::string name = absl::StrCat("worker-", index);
+  Worker& worker = workers_[index];
+  GIMBAL_ASSIGN_OR_RETURN(
+      worker.process,
+      ChildProcess::Start(
+          {options_.bin_dir + "/gimbal-worker", "--coordinator", address_,
+           "--name", name, "--log-level", options_.log_level},
+          LogPath(name)));
+  worker.started = now;
+  return absl::OkStatus();
+}
+
+absl::Status LocalCluster::Supervise(base::SteadyTime now) {
+  if (coordinator_exit()) return absl::OkStatus();
+  for (int i = 0; i < static_cast<int>(workers_.size()); ++i) {
+    Worker& worker = workers_[i];
+    if (worker.ended) continue;
+    if (!worker.process) {
+      if (now >= worker.restart_at) GIMBAL_RETURN_IF_ERROR(StartWorker(i, now));
+      continue;
+    }
+    const std::optional<int> code = worker.process->Poll();
+    if (!code) continue;
+    if (*code == kDone || *code == kRunFailed || *code == kInterrupted) {
+      worker.ended = true;
+      continue;
+    }
+    const bool early = now - worker.started < kShortLife;
+    worker.short_lives = early ? worker.short_lives + 1 : 1;
+    if (worker.short_lives > kMaxShortLives) {
+      return absl::InternalError(
+          absl::StrCat("worker-", i, " ended ", kMaxShortLives,
+                       " times right after its start, last with exit code ",
+                       *code, "; ", LogTail(absl::StrCat("worker-", i))));
+    }
+    const milliseconds pause = Backoff(worker.short_lives);
+    options_.notice(absl::StrCat("worker-", i, " ended with exit code ", *code,
+                                 "; starts again in ", pause.count(), " ms"));
+    worker.process.reset();
+    worker.restart_at = now + pause;
+  }
+  return absl::OkStatus();
+}
+
+void LocalCluster::Finish(base::Seconds grace) {
+  const base::SteadyTime deadline =
+      Now() + std::chrono::duration_cast<milliseconds>(grace);
+  const auto running = [](Worker& worker) {
+    return worker.process && !worker.process->Poll();
+  };
+  while (Now() < deadline &&
+         std::any_of(workers_.begin(), workers_.end(), running)) {
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  for (Worker& worker : workers_) {
+    if (worker.process) worker.process->Kill();
+  }
+  coordinator_->Kill();
+}
+
+}  // namespace gimbal::cli

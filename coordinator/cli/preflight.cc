@@ -1,0 +1,181 @@
+#include "coordinator/cli/preflight.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/config/run_config_io.h"
+#include "coordinator/cli/admin_client.h"
+#include "coordinator/cli/port_check.h"
+#include "worker/data/token_source.h"
+
+namespace gimbal::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string Absolute(const std::string& path) {
+  return path.empty() ? path : fs::absolute(path).lexically_normal().string();
+}
+
+std::string DefaultRunDir(const std::string& name, double unix_seconds) {
+  const auto now = static_cast<std::time_t>(unix_seconds);
+  std::tm local = {};
+  localtime_r(&now, &local);
+  char stamp[32];
+  std::strftime(stamp, sizeof(stamp), "%Y%m%d-%H%M%S", &local);
+  return absl::StrCat("runs/", name, "-", stamp);
+}
+
+absl::Status CheckDevice(const std::string& device) {
+  if (device == "cpu" || device == "auto") return absl::OkStatus();
+  if (device == "cuda") {
+    return absl::FailedPreconditionError(
+        "--device cuda: this build has no CUDA back end; use --device cpu");
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--device ", device, ": unknown device; expected cpu, cuda or auto"));
+}
+
+// The folder may be missing: then the nearest existing parent counts.
+absl::Status CheckCanBeMade(const std::string& dir) {
+  fs::path at = Absolute(dir);
+  std::error_code error;
+  while (!fs::exists(at, error) && at.has_relative_path()) {
+    at = at.parent_path();
+  }
+  if (!fs::is_directory(at, error)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(dir, ": cannot be the run folder: ", at.string(),
+                     " is not a folder; choose another --run-dir"));
+  }
+  if (access(at.c_str(), W_OK | X_OK) != 0) {
+    return absl::PermissionDeniedError(
+        absl::StrCat(dir, ": cannot write the run folder: ", at.string(), ": ",
+                     std::strerror(errno), "; choose another --run-dir"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRunFolderFree(const std::string& dir) {
+  std::error_code error;
+  if (fs::exists(dir + "/config.yaml", error)) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        dir,
+        ": holds a run already; add --resume to go on with it, or choose "
+        "another --run-dir"));
+  }
+  if (fs::is_directory(dir, error) && !fs::is_empty(dir, error)) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        dir, ": is not empty and holds no run; choose another --run-dir"));
+  }
+  return CheckCanBeMade(dir);
+}
+
+absl::Status CheckResumable(const std::string& dir,
+                            const v1::RunConfig& config) {
+  GIMBAL_ASSIGN_OR_RETURN(const v1::RunConfig held,
+                          config::LoadRunConfig(dir + "/config.yaml", {}));
+  if (config::ConfigDigest(held) != config::ConfigDigest(config)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "--resume: ", dir, " holds a run of another config (",
+        config::FirstDifference(config, held),
+        "; `there` is the run folder); use that config or another --run-dir"));
+  }
+  const absl::StatusOr<std::string> address = CoordinatorAddress(dir);
+  if (address.ok() &&
+      AdminClient(*address).GetStatus(base::Seconds(0.5)).ok()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "--resume: ", dir, " is being trained now (coordinator at ", *address,
+        "); `gimbal train --coordinator ", *address, "` follows it"));
+  }
+  return CheckCanBeMade(dir);
+}
+
+absl::StatusOr<std::string> ConfigPath(const TrainRequest& request) {
+  if (request.resume && request.run_dir.empty()) {
+    return absl::InvalidArgumentError(
+        "--resume: say which run with --run-dir DIR");
+  }
+  const std::string held = request.run_dir + "/config.yaml";
+  if (request.resume && !fs::exists(held)) {
+    return absl::NotFoundError(
+        absl::StrCat("--resume: ", request.run_dir,
+                     " holds no run (no config.yaml); leave "
+                     "--resume out to start one"));
+  }
+  if (!request.config_path.empty()) return request.config_path;
+  if (request.resume) return held;
+  return absl::InvalidArgumentError(
+      "train: a CONFIG.yaml is needed; deploy/examples has some");
+}
+
+absl::StatusOr<int> Workers(const TrainRequest& request, int stages) {
+  if (request.workers == 0) {
+    return DefaultWorkers(
+        stages, static_cast<int>(std::thread::hardware_concurrency()));
+  }
+  if (request.workers < 1 || request.workers > stages) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--workers ", request.workers, ": expected 1 to ", stages,
+                     " (pipeline.stages)"));
+  }
+  return request.workers;
+}
+
+}  // namespace
+
+int DefaultWorkers(int stages, int cores) {
+  return std::min(stages, std::max(cores, 4));
+}
+
+absl::Status CheckData(const v1::RunConfig& config) {
+  const v1::DataSection& data = config.data();
+  const worker::DataFormat format = data.format() == v1::DATA_FORMAT_TEXT
+                                        ? worker::DataFormat::kText
+                                        : worker::DataFormat::kTokens;
+  const int vocab = config.model().vocab();
+  const int context = config.model().context();
+  GIMBAL_RETURN_IF_ERROR(
+      worker::TokenSource::Open(data.train(), format, "train", vocab, context)
+          .status());
+  if (data.valid().empty()) return absl::OkStatus();
+  return worker::TokenSource::Open(data.valid(), format, "valid", vocab,
+                                   context)
+      .status();
+}
+
+absl::StatusOr<TrainPlan> Preflight(const TrainRequest& request,
+                                    double unix_seconds) {
+  GIMBAL_RETURN_IF_ERROR(CheckDevice(request.device));
+  GIMBAL_ASSIGN_OR_RETURN(const std::string path, ConfigPath(request));
+  TrainPlan plan;
+  GIMBAL_ASSIGN_OR_RETURN(plan.config,
+                          config::LoadRunConfig(path, request.overrides));
+  v1::RunConfig& config = plan.config;
+  config.mutable_data()->set_train(Absolute(config.data().train()));
+  config.mutable_data()->set_valid(Absolute(config.data().valid()));
+  config.mutable_checkpoint()->set_dir(Absolute(config.checkpoint().dir()));
+  GIMBAL_ASSIGN_OR_RETURN(plan.workers,
+                          Workers(request, config.pipeline().stages()));
+  GIMBAL_RETURN_IF_ERROR(CheckData(config));
+  plan.run_dir = request.run_dir.empty()
+                     ? DefaultRunDir(config.run().name(), unix_seconds)
+                     : request.run_dir;
+  GIMBAL_RETURN_IF_ERROR(request.resume ? CheckResumable(plan.run_dir, config)
+                                        : CheckRunFolderFree(plan.run_dir));
+  GIMBAL_RETURN_IF_ERROR(
+      CheckPortFree("cluster.listen", config.cluster().listen()));
+  GIMBAL_RETURN_IF_ERROR(CheckPortFree("cluster.metrics_listen",
+                                       config.cluster().metrics_listen()));
+  return plan;
+}
+
+}  // namespace gimbal::cli

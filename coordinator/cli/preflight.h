@@ -1,0 +1,41 @@
+// Everything that `gimbal train` checks before it writes or starts anything.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "gimbal/v1/run_config.pb.h"
+
+namespace gimbal::cli {
+
+struct TrainRequest {
+  std::string config_path;  // may be empty with `resume`: the run folder's
+  std::vector<std::string> overrides;
+  std::string run_dir;  // empty: runs/NAME-YYYYmmdd-HHMMSS
+  int workers = 0;      // 0: chosen by DefaultWorkers
+  std::string device = "auto";
+  bool resume = false;
+};
+
+struct TrainPlan {
+  v1::RunConfig config;  // resolved; every path is absolute
+  std::string run_dir;
+  int workers = 1;
+};
+
+// Loads the config and checks it against the machine: data readable, long
+// enough and within the vocabulary; run folder free (or, with `resume`, of the
+// same config) and writable; fixed ports free; device present. Writes nothing.
+// `unix_seconds` names a run folder that was not given.
+absl::StatusOr<TrainPlan> Preflight(const TrainRequest& request,
+                                    double unix_seconds);
+
+// Workers of a local run: one per stage, but no more than the machine carries.
+int DefaultWorkers(int stages, int cores);
+
+// Opens the data as the workers will; the same errors.
+absl::Status CheckData(const v1::RunConfig& config);
+
+}  // namespace gimbal::cli

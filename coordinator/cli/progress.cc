@@ -1,0 +1,185 @@
+#include "coordinator/cli/progress.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "coordinator/cli/format.h"
+
+namespace gimbal::cli {
+namespace {
+
+using v1::GetStatusResponse;
+using v1::StageView;
+
+constexpr int kBarWidth = 40;
+constexpr int kStageRows = 16;  // more would fill a terminal
+
+std::string Staleness(const StageView& stage) {
+  return stage.has_staleness() ? absl::StrCat(stage.staleness()) : "-";
+}
+
+// "3,2,1,0 (expected 3,2,1,0)"
+std::string StalenessList(const GetStatusResponse& status) {
+  std::vector<std::string> measured, expected;
+  for (const StageView& stage : status.stages()) {
+    measured.push_back(Staleness(stage));
+    expected.push_back(absl::StrCat(stage.delay_expected()));
+  }
+  return absl::StrCat(absl::StrJoin(measured, ","), " (expected ",
+                      absl::StrJoin(expected, ","), ")");
+}
+
+std::string Bar(int64_t update, int64_t steps) {
+  const double done =
+      steps > 0 ? std::clamp(static_cast<double>(update) / steps, 0.0, 1.0) : 0;
+  const int filled = static_cast<int>(done * kBarWidth);
+  return absl::StrCat(
+      "[", std::string(filled, '#'), std::string(kBarWidth - filled, '.'), "] ",
+      FormatCount(update), "/", FormatCount(steps), "  ", FormatPercent(done));
+}
+
+std::vector<std::string> Losses(const GetStatusResponse& status) {
+  std::vector<std::string> parts;
+  if (status.has_loss()) {
+    parts.push_back(absl::StrFormat("loss %.4f", status.loss()));
+  }
+  if (status.has_valid_loss()) {
+    parts.push_back(absl::StrFormat("valid %.4f at %d", status.valid_loss(),
+                                    status.valid_update()));
+  }
+  return parts;
+}
+
+std::string Speed(const GetStatusResponse& status) {
+  return absl::StrCat(
+      FormatCount(static_cast<int64_t>(status.tokens_per_second())),
+      " tokens/s");
+}
+
+std::string WorkerName(const GetStatusResponse& status, int64_t id) {
+  for (const v1::WorkerView& worker : status.workers()) {
+    if (worker.worker_id() == id) return worker.name();
+  }
+  return "-";
+}
+
+std::string StageTable(const GetStatusResponse& status) {
+  TextTable table({"stage", "layers", "worker", "version", "staleness",
+                   "expected", "busy", "restarts", "activity"});
+  for (const StageView& stage : status.stages()) {
+    table.AddRow({absl::StrCat(stage.stage()), stage.layers(),
+                  WorkerName(status, stage.worker_id()),
+                  absl::StrCat(stage.weight_version()), Staleness(stage),
+                  absl::StrCat(stage.delay_expected()),
+                  FormatPercent(stage.busy_fraction()),
+                  absl::StrCat(stage.restarts()), stage.activity()});
+  }
+  return table.ToString();
+}
+
+std::string WorkerTable(const GetStatusResponse& status) {
+  TextTable table(
+      {"worker", "state", "pid", "stages", "heartbeat", "memory", "metrics"});
+  for (const v1::WorkerView& worker : status.workers()) {
+    table.AddRow({worker.name(), worker.state(), absl::StrCat(worker.pid()),
+                  absl::StrJoin(worker.stages(), ","),
+                  absl::StrFormat("%.1f s ago", worker.heartbeat_age_seconds()),
+                  FormatBytes(worker.peak_rss_bytes()),
+                  worker.metrics_address()});
+  }
+  return table.ToString();
+}
+
+std::string Headline(const GetStatusResponse& status) {
+  std::string line =
+      absl::StrCat(status.name(), "  ", StateName(status.state()), "  ",
+                   FormatDuration(status.wall_seconds()));
+  if (status.has_eta_seconds()) {
+    absl::StrAppend(&line, "  ETA ", FormatDuration(status.eta_seconds()));
+  }
+  if (status.state() != v1::RUN_STATE_RUNNING && !status.reason().empty()) {
+    absl::StrAppend(&line, "  (", status.reason(), ")");
+  }
+  return line;
+}
+
+std::string LossLine(const GetStatusResponse& status) {
+  std::vector<std::string> parts = Losses(status);
+  if (status.has_smoothed_loss()) {
+    parts.push_back(
+        absl::StrFormat("mean of 50: %.4f", status.smoothed_loss()));
+  }
+  parts.push_back(Speed(status));
+  if (status.has_last_checkpoint()) {
+    parts.push_back(absl::StrCat("checkpoint ", status.last_checkpoint()));
+  }
+  return absl::StrJoin(parts, "  ");
+}
+
+}  // namespace
+
+std::string StateName(v1::RunState state) {
+  std::string name = v1::RunState_Name(state);
+  constexpr char kPrefix[] = "RUN_STATE_";
+  if (name.rfind(kPrefix, 0) == 0) name = name.substr(sizeof(kPrefix) - 1);
+  return absl::StrReplaceAll(absl::AsciiStrToLower(name), {{"_", " "}});
+}
+
+std::string ProgressLine(const GetStatusResponse& status) {
+  std::vector<std::string> parts = {
+      absl::StrCat("update ", status.update(), "/", status.steps())};
+  for (std::string& part : Losses(status)) parts.push_back(std::move(part));
+  parts.push_back(Speed(status));
+  if (status.stages_size() > 0) {
+    parts.push_back(absl::StrCat("staleness ", StalenessList(status)));
+  }
+  if (status.has_eta_seconds()) {
+    parts.push_back(absl::StrCat("ETA ", FormatDuration(status.eta_seconds())));
+  }
+  if (status.state() != v1::RUN_STATE_RUNNING) {
+    parts.push_back(absl::StrCat("[", StateName(status.state()), "]"));
+  }
+  return absl::StrJoin(parts, "  ");
+}
+
+std::vector<std::string> ProgressBlock(const GetStatusResponse& status) {
+  std::vector<std::string> lines = {
+      Headline(status), Bar(status.update(), status.steps()), LossLine(status)};
+  if (status.stages_size() > kStageRows) {
+    lines.push_back(absl::StrCat("staleness ", StalenessList(status)));
+  } else if (status.stages_size() > 0) {
+    const std::string table = StageTable(status);
+    for (const absl::string_view line :
+         absl::StrSplit(table, '\n', absl::SkipEmpty())) {
+      lines.push_back(std::string(line));
+    }
+  }
+  return lines;
+}
+
+std::string StatusReport(const GetStatusResponse& status) {
+  std::string text = absl::StrCat(
+      Headline(status), "\n", Bar(status.update(), status.steps()), "\n",
+      LossLine(status), "\n", status.schedule(), ", ", status.optimizer(),
+      ", generation ", status.generation(), ", ", status.run_dir(), "\n");
+  if (status.stages_size() > 0) {
+    absl::StrAppend(&text, "\n", StageTable(status));
+  }
+  if (status.workers_size() > 0) {
+    absl::StrAppend(&text, "\n", WorkerTable(status));
+  }
+  if (status.decisions_size() > 0) absl::StrAppend(&text, "\ndecisions\n");
+  for (const v1::Decision& decision : status.decisions()) {
+    absl::StrAppend(&text, "  ", decision.what(),
+                    decision.reason().empty() ? "" : ": ", decision.reason(),
+                    "\n");
+  }
+  return text;
+}
+
+}  // namespace gimbal::cli

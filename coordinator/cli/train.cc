@@ -1,0 +1,198 @@
+#include "coordinator/cli/train.h"
+
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/clock.h"
+#include "common/base/status_macros.h"
+#include "common/config/run_config_io.h"
+#include "common/io/file.h"
+#include "coordinator/cli/admin_client.h"
+#include "coordinator/cli/display.h"
+#include "coordinator/cli/exit_code.h"
+#include "coordinator/cli/local_cluster.h"
+#include "coordinator/cli/run_summary.h"
+#include "coordinator/cli/signals.h"
+
+namespace gimbal::cli {
+namespace {
+
+constexpr std::chrono::milliseconds kTick(200);
+// How long a stop may take to write its checkpoint, and the workers to leave
+// once the coordinator has.
+constexpr base::Seconds kStopGrace(120);
+constexpr base::Seconds kWorkerGrace(10);
+
+base::SteadyTime Now() { return base::Clock::Real().Now(); }
+
+absl::Status MakeRunFolder(const TrainPlan& plan) {
+  GIMBAL_RETURN_IF_ERROR(io::MakeFolders(plan.run_dir + "/logs"));
+  return io::WriteFileAtomically(plan.run_dir + "/config.yaml",
+                                 config::ToYaml(plan.config));
+}
+
+void PrintNext(const std::string& dir) {
+  std::printf(
+      "\nnext:\n"
+      "  gimbal generate %s --prompt \"And \"    a sample of text\n"
+      "  gimbal eval %s    loss over all held-out data\n"
+      "  gimbal compare %s OTHER_RUN --plot loss.svg    two runs side by "
+      "side\n",
+      dir.c_str(), dir.c_str(), dir.c_str());
+}
+
+// Tells how the run ended; `code` is the coordinator's.
+int Report(int code, const std::string& run_dir, LocalCluster* cluster) {
+  const absl::StatusOr<RunSummary> summary = ReadRunSummary(run_dir);
+  if (summary.ok()) std::printf("\n%s", FormatSummary(*summary).c_str());
+  std::fflush(stdout);
+  const std::string reason = summary.ok() ? summary->exit_reason : "";
+  switch (code) {
+    case kDone:
+      PrintNext(run_dir);
+      return kDone;
+    case kInterrupted:
+      std::printf(
+          "\nstopped: %s; `gimbal train --run-dir %s --resume` goes "
+          "on with the same numbers\n",
+          reason.c_str(), run_dir.c_str());
+      return kInterrupted;
+    case kRunFailed:
+      std::fprintf(stderr, "gimbal: the run failed: %s\n%s", reason.c_str(),
+                   cluster->LogTail("coordinator").c_str());
+      return kRunFailed;
+    default:
+      std::fprintf(stderr,
+                   "gimbal: the coordinator ended with exit code %d; %s"
+                   "`gimbal train --run-dir %s --resume` goes on from the "
+                   "newest checkpoint\n",
+                   code, cluster->LogTail("coordinator").c_str(),
+                   run_dir.c_str());
+      return code == kBadUsage ? kBadUsage : kInternalError;
+  }
+}
+
+// A run being watched until it ends; what ^C does to it.
+class Watch {
+ public:
+  Watch(const SignalQueue& signals, Display& display, LocalCluster& cluster)
+      : signals_(signals),
+        display_(display),
+        cluster_(cluster),
+        client_(cluster.address()) {}
+
+  // The coordinator's exit code; empty when the run had to be killed.
+  std::optional<int> Run() {
+    while (true) {
+      if (const auto code = cluster_.coordinator_exit()) return code;
+      if (const absl::Status status = cluster_.Supervise(Now()); !status.ok()) {
+        Fail(status);
+        return std::nullopt;
+      }
+      const auto status = client_.GetStatus();
+      if (status.ok()) display_.Show(*status, Now());
+      if (IsStop(signals_.Wait(kTick)) && !Stop()) return std::nullopt;
+      if (stop_deadline_ && Now() > *stop_deadline_) {
+        display_.Note(absl::StrCat("no checkpoint after ", kStopGrace.count(),
+                                   " s: killing the run"));
+        return std::nullopt;
+      }
+    }
+  }
+
+ private:
+  // False at the second request, which kills.
+  bool Stop() {
+    if (stop_deadline_) {
+      display_.Note("killed");
+      return false;
+    }
+    stop_deadline_ =
+        Now() +
+        std::chrono::duration_cast<base::SteadyTime::duration>(kStopGrace);
+    display_.Note("stopping with a checkpoint; ^C again kills the run");
+    const auto response =
+        client_.Command(v1::CommandRequest::VERB_STOP, "interrupted");
+    // The coordinator takes TERM for the same request.
+    if (!response.ok()) cluster_.SignalCoordinator(SIGTERM);
+    return true;
+  }
+
+  const SignalQueue& signals_;
+  Display& display_;
+  LocalCluster& cluster_;
+  AdminClient client_;
+  std::optional<base::SteadyTime> stop_deadline_;
+};
+
+int RunLocal(const TrainOptions& options, const SignalQueue& signals) {
+  const absl::StatusOr<TrainPlan> plan =
+      Preflight(options.request, base::Clock::Real().UnixSeconds());
+  if (!plan.ok()) return Fail(plan.status());
+  if (const absl::Status made = MakeRunFolder(*plan); !made.ok()) {
+    Fail(made);
+    return kBadUsage;
+  }
+  std::printf("run folder %s: %d stages on %d workers\n", plan->run_dir.c_str(),
+              plan->config.pipeline().stages(), plan->workers);
+  std::fflush(stdout);
+  Display display(Display::OnTerminal(), options.log_every);
+  const auto cluster = LocalCluster::Start(
+      {.bin_dir = ProgramFolder(),
+       .run_dir = plan->run_dir,
+       .workers = plan->workers,
+       .resume = options.request.resume,
+       .log_level = options.log_level,
+       .notice = [&](const std::string& text) { display.Note(text); }});
+  if (!cluster.ok()) return Fail(cluster.status());
+  const std::optional<int> code = Watch(signals, display, **cluster).Run();
+  display.Finish();
+  (*cluster)->Finish(code ? kWorkerGrace : base::Seconds(0));
+  if (!code) return kRunFailed;
+  return Report(*code, plan->run_dir, cluster->get());
+}
+
+// Follows a run that others started: ^C ends the watching, not the run.
+int Follow(const TrainOptions& options, const SignalQueue& signals) {
+  const AdminClient client(options.coordinator);
+  Display display(Display::OnTerminal(), options.log_every);
+  std::optional<v1::GetStatusResponse> last;
+  while (true) {
+    const absl::StatusOr<v1::GetStatusResponse> status = client.GetStatus();
+    if (!status.ok()) {
+      if (!last) return Fail(status.status());
+      break;
+    }
+    last = *status;
+    display.Show(*status, Now());
+    if (status->has_exit_code()) break;
+    if (IsStop(signals.Wait(kTick))) {
+      display.Finish();
+      std::printf("the run goes on; `gimbal stop --coordinator %s` ends it\n",
+                  options.coordinator.c_str());
+      return kDone;
+    }
+  }
+  display.Finish();
+  if (!last->has_exit_code()) {
+    return Fail(absl::UnavailableError(
+        absl::StrCat("the coordinator at ", options.coordinator,
+                     " is gone; last seen at update ", last->update(), " of ",
+                     last->steps())));
+  }
+  std::printf("the run ended: %s\n", last->reason().c_str());
+  return last->exit_code();
+}
+
+}  // namespace
+
+int RunTrain(const TrainOptions& options) {
+  const SignalQueue signals;  // before any other thread
+  if (!options.coordinator.empty()) return Follow(options, signals);
+  return RunLocal(options, signals);
+}
+
+}  // namespace gimbal::cli
