@@ -1,0 +1,36 @@
+#include "worker/pipeline/grants.h"
+
+#include <algorithm>
+
+namespace gimbal::worker {
+
+void Grants::Add(const Grant& grant) {
+  std::lock_guard lock(mutex_);
+  if (!grant_) {
+    grant_ = grant;
+    return;
+  }
+  grant_->until = std::max(grant_->until, grant.until);
+  grant_->final_update = grant.final_update;
+  grant_->cuts.insert(grant.cuts.begin(), grant.cuts.end());
+}
+
+std::optional<Grants::Block> Grants::Find(int64_t update) const {
+  std::lock_guard lock(mutex_);
+  if (!grant_ || update > grant_->until || update > grant_->final_update) {
+    return std::nullopt;
+  }
+  Block block{.end = grant_->final_update};
+  if (const auto it = grant_->cuts.find(update); it != grant_->cuts.end()) {
+    block.cut = it->second;
+  }
+  return block;
+}
+
+std::optional<int64_t> Grants::final_update() const {
+  std::lock_guard lock(mutex_);
+  if (!grant_) return std::nullopt;
+  return grant_->final_update;
+}
+
+}  // namespace gimbal::worker

@@ -1,0 +1,221 @@
+#include "worker/pipeline/stage_runner.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+#include "common/base/status_macros.h"
+#include "worker/optim/refresh.h"
+
+namespace gimbal::worker {
+namespace {
+
+base::SteadyTime Now() { return base::Clock::Real().Now(); }
+
+// Adds the time from construction to destruction to a phase.
+class PhaseTimer {
+ public:
+  PhaseTimer(std::mutex& mutex, double& phase)
+      : mutex_(mutex), phase_(phase), begin_(Now()) {}
+  ~PhaseTimer() {
+    const double seconds = base::Seconds(Now() - begin_).count();
+    std::lock_guard lock(mutex_);
+    phase_ += seconds;
+  }
+
+ private:
+  std::mutex& mutex_;
+  double& phase_;
+  const base::SteadyTime begin_;
+};
+
+}  // namespace
+
+StageRunner::StageRunner(const StageOptions& options, StageEvents events)
+    : options_(options),
+      events_(std::move(events)),
+      state_(options.stage, options.schedule, options.index,
+             options.optimizer),
+      stage_(options.stage),
+      in_flight_(static_cast<size_t>(
+          ActivationSlots(options.schedule, options.index))),
+      grads_(std::make_unique<float[]>(
+          static_cast<size_t>(state_.table.size()))),
+      made_(Now()) {
+  for (size_t i = 0; i < in_flight_.size(); ++i) {
+    slots_.push_back(stage_.NewSlot());
+  }
+  const auto tokens = static_cast<size_t>(options.stage.microbatch *
+                                          options.stage.model.context);
+  if (options.stage.first) tokens_.resize(tokens);
+  if (options.stage.last) targets_.resize(tokens);
+  memory_bytes_ = state_.stash.bytes() + state_.table.size() * 4 +
+                  state_.optimizer->state_bytes() + stage_.scratch_bytes() +
+                  stage_.slot_bytes() * static_cast<int64_t>(slots_.size());
+  SetActivity("waits for the start");
+}
+
+void StageRunner::Connect(Link* up, Link* down) {
+  GIMBAL_CHECK((up == nullptr) == options_.stage.first);
+  GIMBAL_CHECK((down == nullptr) == options_.stage.last);
+  up_ = up;
+  down_ = down;
+}
+
+void StageRunner::Start(int64_t start) {
+  GIMBAL_CHECK(state_.stash.newest() == start);
+  start_ = start;
+}
+
+bool StageRunner::NextBlock(const Grants& grants) {
+  const int64_t update = state_.stash.newest() + 1;
+  const std::optional<Grants::Block> block = grants.Find(update);
+  if (!block) return false;
+  program_ = BlockActions(options_.schedule, options_.index, update, start_,
+                          block->end, block->cut);
+  position_ = 0;
+  return true;
+}
+
+absl::StatusOr<StageRunner::Progress> StageRunner::Step(const Grants& grants) {
+  if (position_ == program_.size() && !NextBlock(grants)) {
+    const std::optional<int64_t> last = grants.final_update();
+    if (last && state_.stash.newest() >= *last) {
+      SetActivity("finished");
+      return Progress::kFinished;
+    }
+    GIMBAL_ASSIGN_OR_RETURN(
+        const bool ran,
+        Blocked(nullptr, absl::StrCat("waits for leave to run update ",
+                                      state_.stash.newest() + 1)));
+    return ran ? Progress::kRan : Progress::kBlocked;
+  }
+  GIMBAL_ASSIGN_OR_RETURN(const bool ran, Run(program_[position_]));
+  if (!ran) return Progress::kBlocked;
+  ++position_;
+  return Progress::kRan;
+}
+
+absl::StatusOr<bool> StageRunner::Run(const Action& action) {
+  PhaseTimes& times = status_.times;
+  switch (action.kind) {
+    case ActionKind::kForward: {
+      PhaseTimer timer(status_mutex_, times.forward);
+      return RunForward(action);
+    }
+    case ActionKind::kBackward: {
+      PhaseTimer timer(status_mutex_, times.backward);
+      return RunBackward(action);
+    }
+    case ActionKind::kNorm: {
+      PhaseTimer timer(status_mutex_, times.update);
+      return RunNorm(action.index);
+    }
+    case ActionKind::kUpdate: {
+      PhaseTimer timer(status_mutex_, Refreshes(action.index) ? times.refresh
+                                                              : times.update);
+      return RunUpdate(action.index);
+    }
+    case ActionKind::kEvaluate: {
+      PhaseTimer timer(status_mutex_, times.evaluate);
+      return RunEvaluate(action.index);
+    }
+    case ActionKind::kSnapshot: {
+      PhaseTimer timer(status_mutex_, times.checkpoint);
+      return RunSnapshot(action.index);
+    }
+  }
+  return absl::InternalError("unknown action");
+}
+
+bool StageRunner::Refreshes(int64_t update) const {
+  return options_.optimizer.kind == OptimizerKind::kBasisRotation &&
+         RefreshDue(update, options_.refresh_period);
+}
+
+absl::StatusOr<bool> StageRunner::RunUpdate(int64_t update) {
+  SetActivity(absl::StrCat("update ", update));
+  WeightStash& stash = state_.stash;
+  const int64_t expected =
+      ExpectedStaleness(options_.schedule, options_.index, update);
+  if (staleness_ != expected || stash.newest() + 1 != update) {
+    return absl::DataLossError(absl::StrCat(
+        "stage ", options_.index, ", update ", update, ": measured staleness ",
+        staleness_, " instead of ", expected, " (weight version ",
+        stash.newest(), "); the schedule was not kept"));
+  }
+  double squares = 0;
+  if (layer_squares_.empty()) {
+    layer_squares_ = LayerSquareSums(state_.table, grads_.get());
+  }
+  for (size_t i = layer_squares_.size(); i-- > 0;) squares += layer_squares_[i];
+  const bool refresh = Refreshes(update);
+  const double norm_square =
+      options_.schedule.global_norm ? norm_total_ : squares;
+  state_.optimizer->Step({.update = update,
+                          .lr = LearningRate(options_.lr, update),
+                          .refresh = refresh,
+                          .scale = ClipScale(norm_square, options_.clip)},
+                         stash.Get(update - 1), grads_.get(),
+                         stash.SlotFor(update));
+  stash.Publish(update);
+
+  UpdateReport report{.stage = options_.index,
+                      .update = update,
+                      .staleness = staleness_,
+                      .staleness_expected = expected,
+                      .gradient_square_sum = squares,
+                      .refreshed = refresh};
+  if (options_.stage.last) {
+    report.loss = loss_sum_ / options_.schedule.accumulate;
+  }
+  loss_sum_ = 0;
+  staleness_ = 0;
+  layer_squares_.clear();
+  {
+    std::lock_guard lock(status_mutex_);
+    status_.weight_version = update;
+    status_.refreshes += refresh ? 1 : 0;
+  }
+  events_.updated(report);
+  return true;
+}
+
+absl::StatusOr<bool> StageRunner::RunSnapshot(int64_t update) {
+  SetActivity(absl::StrCat("snapshot of update ", update));
+  if (events_.snapshot(options_.index, update, state_)) return true;
+  return Blocked(nullptr, "waits for the last snapshot to be written");
+}
+
+absl::StatusOr<bool> StageRunner::Blocked(const Link* link,
+                                          const std::string& what) {
+  SetActivity(what);
+  if (link != nullptr && !link->status().ok()) {
+    const absl::Status status = link->status();
+    return absl::Status(
+        status.code(),
+        absl::StrCat("edge ", link->spec().identity.edge, ", stage ",
+                     options_.index, " ", what, ": ",
+                     absl::string_view(status.message())));
+  }
+  return false;
+}
+
+void StageRunner::SetActivity(std::string activity) {
+  std::lock_guard lock(status_mutex_);
+  status_.activity = std::move(activity);
+}
+
+RunnerStatus StageRunner::status() const {
+  std::lock_guard lock(status_mutex_);
+  RunnerStatus status = status_;
+  status.seconds = base::Seconds(Now() - made_).count();
+  status.memory_bytes = memory_bytes_;
+  status.stash_bytes = state_.stash.bytes();
+  status.stash_versions = state_.stash.versions();
+  return status;
+}
+
+}  // namespace gimbal::worker

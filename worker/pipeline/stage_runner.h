@@ -1,0 +1,174 @@
+// Runs the program of one stage, one action at a time, and never waits: an
+// action whose input is not there yet is left for later. The executor decides
+// when to ask again.
+//
+// The numbers depend on the program alone, not on when or beside which other
+// stages its actions run.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/base/clock.h"
+#include "worker/data/batch_sampler.h"
+#include "worker/model/stage.h"
+#include "worker/optim/lr_schedule.h"
+#include "worker/pipeline/grants.h"
+#include "worker/pipeline/stage_state.h"
+#include "worker/transport/link.h"
+
+namespace gimbal::worker {
+
+struct StageOptions {
+  int index = 0;  // of the stage
+  StageSpec stage;
+  ScheduleSpec schedule;
+  OptimizerSpec optimizer;
+  LrSpec lr;
+  double clip = 0;  // 0: none
+  int refresh_period = 1;
+  int eval_batches = 0;
+  // Read by the first and the last stage; null elsewhere. `valid` may be null,
+  // then no evaluation must be granted.
+  const BatchSampler* train = nullptr;
+  const BatchSampler* valid = nullptr;
+};
+
+struct UpdateReport {
+  int stage = 0;
+  int64_t update = 0;
+  int64_t staleness = 0;
+  int64_t staleness_expected = 0;
+  double gradient_square_sum = 0;
+  std::optional<double> loss;  // last stage
+  bool refreshed = false;
+};
+
+// What a stage tells the world, on the executor's thread.
+struct StageEvents {
+  std::function<void(const UpdateReport&)> updated;
+  std::function<void(int64_t update, double loss)> evaluated;
+  // Copies the stage's state for a checkpoint; false while the last one is
+  // still being written.
+  std::function<bool(int stage, int64_t update, const StageState&)> snapshot;
+};
+
+// Seconds by phase since the runner was made.
+struct PhaseTimes {
+  double forward = 0, backward = 0, update = 0, refresh = 0, evaluate = 0,
+         checkpoint = 0;
+  double busy() const {
+    return forward + backward + update + refresh + evaluate + checkpoint;
+  }
+};
+
+struct RunnerStatus {
+  int64_t weight_version = 0;
+  std::string activity;  // "forward 12", "waits for forward 13 from stage 0"
+  PhaseTimes times;
+  double seconds = 0;  // since the runner was made
+  int64_t refreshes = 0;
+  int64_t microbatches = 0;  // backwards done
+  int64_t memory_bytes = 0;
+  int64_t stash_bytes = 0;
+  int64_t stash_versions = 0;
+};
+
+class StageRunner {
+ public:
+  enum class Progress { kRan, kBlocked, kFinished };
+
+  StageRunner(const StageOptions& options, StageEvents events);
+
+  int index() const { return options_.index; }
+  // To be filled before Start: weights (and what is stashed) of the cut.
+  StageState& state() { return state_; }
+  // Links to the stage before and after; null at the ends. They must outlive
+  // the runner's last Step.
+  void Connect(Link* up, Link* down);
+  // The stage's state is that right after update `start`.
+  void Start(int64_t start);
+
+  // Tries the next action of the program. Errors: that of a link, DATA_LOSS for
+  // samples or a staleness that are not what they must be.
+  absl::StatusOr<Progress> Step(const Grants& grants);
+
+  // Thread-safe.
+  RunnerStatus status() const;
+
+ private:
+  // What a slot holds between a forward and its backward.
+  struct InFlight {
+    int64_t microbatch = -1;
+    int64_t version = -1;
+    uint64_t samples = 0;
+  };
+
+  bool NextBlock(const Grants& grants);
+  bool Refreshes(int64_t update) const;
+  absl::StatusOr<bool> Run(const Action& action);
+  absl::StatusOr<bool> RunForward(const Action& action);
+  absl::StatusOr<bool> RunBackward(const Action& action);
+  absl::StatusOr<bool> RunNorm(int64_t update);
+  absl::StatusOr<bool> RunUpdate(int64_t update);
+  absl::StatusOr<bool> RunEvaluate(int64_t update);
+  absl::StatusOr<bool> RunSnapshot(int64_t update);
+
+  // Input of a forward: tokens, or the message of the stage before; targets at
+  // the last stage. Nothing when it has not arrived.
+  struct Input {
+    StageInput<float> tensors;
+    uint64_t samples = 0;
+    std::optional<Message> message;
+  };
+  absl::StatusOr<std::optional<Input>> TakeInput(MessageKind kind,
+                                                 const BatchSampler* data,
+                                                 int64_t microbatch,
+                                                 int64_t index, int part);
+  void SendOutput(MessageKind kind, const ActivationSlot<float>& slot,
+                  uint64_t samples, int64_t index, int part);
+  void SendNorm(Link* link, MessageKind kind, int64_t update, double sum);
+  std::optional<double> TakeNorm(Link* link, MessageKind kind, int64_t update);
+
+  // Says what the stage waits for, and returns the link's error if it has one.
+  absl::StatusOr<bool> Blocked(const Link* link, const std::string& what);
+  void SetActivity(std::string activity);
+
+  const StageOptions options_;
+  const StageEvents events_;
+  StageState state_;
+  Stage<float> stage_;
+  std::vector<Stage<float>::SlotPtr> slots_;
+  std::vector<InFlight> in_flight_;
+  std::unique_ptr<float[]> grads_;
+  std::vector<int32_t> tokens_, targets_;
+  Link* up_ = nullptr;
+  Link* down_ = nullptr;
+
+  int64_t start_ = 0;
+  std::vector<Action> program_;  // of the current block
+  size_t position_ = 0;
+
+  // Of the minibatch whose backwards are running.
+  double loss_sum_ = 0;
+  int64_t staleness_ = 0;
+  std::vector<double> layer_squares_;
+  std::optional<double> norm_part_;  // sent upstream, total awaited
+  double norm_total_ = 0;
+  // Of the evaluation that is running.
+  int eval_part_ = 0;
+  double eval_loss_sum_ = 0;
+
+  const base::SteadyTime made_;
+  int64_t memory_bytes_ = 0;
+  mutable std::mutex status_mutex_;
+  RunnerStatus status_;
+};
+
+}  // namespace gimbal::worker

@@ -1,0 +1,219 @@
+// The actions of a stage that compute on tensors or meet a link.
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "worker/pipeline/stage_runner.h"
+
+namespace gimbal::worker {
+
+absl::StatusOr<std::optional<StageRunner::Input>> StageRunner::TakeInput(
+    MessageKind kind, const BatchSampler* data, int64_t microbatch,
+    int64_t index, int part) {
+  Input input;
+  if (options_.stage.first) {
+    data->Fill(microbatch, tokens_.data(), nullptr);
+    input.tensors.tokens = tokens_;
+    input.samples = data->Digest(microbatch);
+  } else {
+    input.message = up_->Take(kind, index, part);
+    if (!input.message) return std::optional<Input>();
+    input.tensors.hidden =
+        reinterpret_cast<const float*>(input.message->payload.data());
+    input.samples = input.message->header.samples;
+  }
+  if (options_.stage.last) {
+    data->Fill(microbatch, nullptr, targets_.data());
+    input.tensors.targets = targets_;
+    if (input.samples != data->Digest(microbatch)) {
+      return absl::DataLossError(absl::StrCat(
+          "microbatch ", microbatch,
+          ": the activations at the loss are of other samples than the "
+          "targets; is the data the same on every worker?"));
+    }
+  }
+  return std::optional<Input>(std::move(input));
+}
+
+void StageRunner::SendOutput(MessageKind kind,
+                             const ActivationSlot<float>& slot,
+                             uint64_t samples, int64_t index, int part) {
+  Message message;
+  message.header.kind = kind;
+  message.header.index = index;
+  message.header.part = part;
+  message.header.samples = samples;
+  message.header.rows = down_->spec().rows;
+  message.header.cols = down_->spec().cols;
+  const int64_t bytes = stage_.boundary_size() * 4;
+  message.payload = down_->TakeBuffer(bytes);
+  std::memcpy(message.payload.data(), stage_.output(slot),
+              static_cast<size_t>(bytes));
+  down_->Send(std::move(message));
+}
+
+absl::StatusOr<bool> StageRunner::RunForward(const Action& action) {
+  const int64_t j = action.index;
+  if (down_ != nullptr && !down_->Writable()) {
+    return Blocked(down_, absl::StrCat("waits to send forward ", j,
+                                       " to stage ", options_.index + 1));
+  }
+  GIMBAL_ASSIGN_OR_RETURN(
+      std::optional<Input> input,
+      TakeInput(MessageKind::kForward, options_.train, j, j, 0));
+  if (!input) {
+    return Blocked(up_, absl::StrCat("waits for forward ", j, " from stage ",
+                                     options_.index - 1));
+  }
+  SetActivity(absl::StrCat("forward ", j));
+  const size_t at = static_cast<size_t>(j) % slots_.size();
+  ActivationSlot<float>* slot = slots_[at].get();
+  stage_.Forward(state_.stash.Get(action.version), input->tensors, slot);
+  in_flight_[at] = {j, action.version, input->samples};
+  if (options_.stage.last) loss_sum_ += stage_.loss(*slot);
+  if (down_ != nullptr) {
+    SendOutput(MessageKind::kForward, *slot, input->samples, j, 0);
+  }
+  return true;
+}
+
+absl::StatusOr<bool> StageRunner::RunBackward(const Action& action) {
+  const int64_t j = action.index;
+  if (up_ != nullptr && !up_->Writable()) {
+    return Blocked(up_, absl::StrCat("waits to send backward ", j,
+                                     " to stage ", options_.index - 1));
+  }
+  const size_t at = static_cast<size_t>(j) % slots_.size();
+  const InFlight& flight = in_flight_[at];
+  std::optional<Message> received;
+  const float* doutput = nullptr;
+  if (down_ != nullptr) {
+    received = down_->Take(MessageKind::kBackward, j);
+    if (!received) {
+      return Blocked(down_, absl::StrCat("waits for backward ", j,
+                                         " from stage ", options_.index + 1));
+    }
+    doutput = reinterpret_cast<const float*>(received->payload.data());
+  }
+  if (flight.microbatch != j || flight.version != action.version ||
+      (received && received->header.samples != flight.samples)) {
+    return absl::DataLossError(
+        absl::StrCat("stage ", options_.index, ": backward ", j,
+                     " met the activations of microbatch ", flight.microbatch));
+  }
+  SetActivity(absl::StrCat("backward ", j));
+  if (j % options_.schedule.accumulate == 0) {
+    std::memset(grads_.get(), 0, static_cast<size_t>(state_.table.size()) * 4);
+  }
+  Message message;
+  float* dinput = nullptr;
+  if (up_ != nullptr) {
+    message.payload = up_->TakeBuffer(stage_.boundary_size() * 4);
+    dinput = reinterpret_cast<float*>(message.payload.data());
+  }
+  stage_.Backward(state_.stash.Get(action.version), doutput,
+                  1.0 / options_.schedule.accumulate, slots_[at].get(),
+                  grads_.get(), dinput);
+  staleness_ = std::max(staleness_, state_.stash.newest() - flight.version);
+  if (up_ != nullptr) {
+    message.header.kind = MessageKind::kBackward;
+    message.header.index = j;
+    message.header.samples = flight.samples;
+    message.header.rows = up_->spec().rows;
+    message.header.cols = up_->spec().cols;
+    up_->Send(std::move(message));
+  }
+  in_flight_[at].microbatch = -1;
+  std::lock_guard lock(status_mutex_);
+  ++status_.microbatches;
+  return true;
+}
+
+absl::StatusOr<bool> StageRunner::RunEvaluate(int64_t update) {
+  // After an update one slot is free in every schedule: the one that the next
+  // forward takes.
+  const int64_t next = update * options_.schedule.accumulate +
+                       WarmupForwards(options_.schedule, options_.index);
+  ActivationSlot<float>* slot =
+      slots_[static_cast<size_t>(next) % slots_.size()].get();
+  for (; eval_part_ < options_.eval_batches; ++eval_part_) {
+    if (down_ != nullptr && !down_->Writable()) {
+      return Blocked(down_, absl::StrCat("waits to send evaluation ", update,
+                                         " to stage ", options_.index + 1));
+    }
+    GIMBAL_ASSIGN_OR_RETURN(std::optional<Input> input,
+                            TakeInput(MessageKind::kEvaluate, options_.valid,
+                                      eval_part_, update, eval_part_));
+    if (!input) {
+      return Blocked(up_, absl::StrCat("waits for evaluation ", update,
+                                       " from stage ", options_.index - 1));
+    }
+    SetActivity(absl::StrCat("evaluation ", update));
+    stage_.Forward(state_.stash.Get(update), input->tensors, slot);
+    if (options_.stage.last) eval_loss_sum_ += stage_.loss(*slot);
+    if (down_ != nullptr) {
+      SendOutput(MessageKind::kEvaluate, *slot, input->samples, update,
+                 eval_part_);
+    }
+  }
+  if (options_.stage.last) {
+    events_.evaluated(update, eval_loss_sum_ / options_.eval_batches);
+  }
+  eval_part_ = 0;
+  eval_loss_sum_ = 0;
+  return true;
+}
+
+// The squares of all layers are added up from the last layer to the first: each
+// stage adds its own to the sum that comes from downstream, the first stage has
+// the total and sends it back down. So the total does not depend on the split.
+absl::StatusOr<bool> StageRunner::RunNorm(int64_t update) {
+  if (!norm_part_) {
+    double sum = 0;
+    if (down_ != nullptr) {
+      const auto part = TakeNorm(down_, MessageKind::kNormPart, update);
+      if (!part) return Blocked(down_, "waits for the norm of later stages");
+      sum = *part;
+    }
+    layer_squares_ = LayerSquareSums(state_.table, grads_.get());
+    for (size_t i = layer_squares_.size(); i-- > 0;) sum += layer_squares_[i];
+    norm_part_ = sum;
+    if (up_ != nullptr) SendNorm(up_, MessageKind::kNormPart, update, sum);
+  }
+  norm_total_ = *norm_part_;
+  if (up_ != nullptr) {
+    const auto total = TakeNorm(up_, MessageKind::kNormTotal, update);
+    if (!total) return Blocked(up_, "waits for the norm of all stages");
+    norm_total_ = *total;
+  }
+  if (down_ != nullptr) {
+    SendNorm(down_, MessageKind::kNormTotal, update, norm_total_);
+  }
+  norm_part_.reset();
+  return true;
+}
+
+void StageRunner::SendNorm(Link* link, MessageKind kind, int64_t update,
+                           double sum) {
+  Message message;
+  message.header.kind = kind;
+  message.header.type = MessageHeader::Type::kFp64;
+  message.header.index = update;
+  message.header.rows = 1;
+  message.header.cols = 1;
+  message.payload = link->TakeBuffer(sizeof sum);
+  std::memcpy(message.payload.data(), &sum, sizeof sum);
+  link->Send(std::move(message));
+}
+
+std::optional<double> StageRunner::TakeNorm(Link* link, MessageKind kind,
+                                            int64_t update) {
+  const std::optional<Message> message = link->Take(kind, update);
+  if (!message) return std::nullopt;
+  double sum = 0;
+  std::memcpy(&sum, message->payload.data(), sizeof sum);
+  return sum;
+}
+
+}  // namespace gimbal::worker

@@ -1,0 +1,73 @@
+#include "worker/transport/message.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace gimbal::worker {
+namespace {
+
+const char* Name(MessageKind kind) {
+  switch (kind) {
+    case MessageKind::kForward:
+      return "forward";
+    case MessageKind::kBackward:
+      return "backward";
+    case MessageKind::kEvaluate:
+      return "evaluation";
+    case MessageKind::kNormPart:
+      return "norm part";
+    case MessageKind::kNormTotal:
+      return "norm total";
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::string ToString(const MessageHeader& header) {
+  const char* name = Name(header.kind);
+  return absl::StrCat(name != nullptr ? name : "message of unknown kind", " ",
+                      header.index, " on edge ", header.edge, " (generation ",
+                      header.generation, ", ", header.rows, " x ", header.cols,
+                      ")");
+}
+
+absl::Status CheckHeader(const MessageHeader& header, const EdgeSpec& edge) {
+  const auto refuse = [&](const std::string& what) {
+    return absl::DataLossError(absl::StrCat(
+        "edge ", edge.identity.edge, ": ", what, "; got ", ToString(header)));
+  };
+  if (header.magic != MessageHeader::kMagic) {
+    return absl::DataLossError(absl::StrCat("edge ", edge.identity.edge,
+                                            ": the peer is not a gimbal link"));
+  }
+  if (header.version != MessageHeader::kVersion) {
+    return refuse(absl::StrCat("peer speaks link version ", header.version,
+                               ", expected ", MessageHeader::kVersion));
+  }
+  if (EdgeIdentity{header.run, header.generation, header.edge} !=
+      edge.identity) {
+    return refuse(absl::StrCat("message of another run, generation or edge; ",
+                               "expected generation ",
+                               edge.identity.generation));
+  }
+  if (Name(header.kind) == nullptr) return refuse("unknown kind of message");
+  const bool norm = header.kind == MessageKind::kNormPart ||
+                    header.kind == MessageKind::kNormTotal;
+  const auto type =
+      norm ? MessageHeader::Type::kFp64 : MessageHeader::Type::kFp32;
+  const int64_t rows = norm ? 1 : edge.rows;
+  const int64_t cols = norm ? 1 : edge.cols;
+  if (header.type != type || header.rows != rows || header.cols != cols) {
+    return refuse(absl::StrCat("wrong shape or type; expected ", rows, " x ",
+                               cols, norm ? " fp64" : " fp32"));
+  }
+  if (header.index < 0 || header.part < 0) return refuse("negative index");
+  return absl::OkStatus();
+}
+
+int64_t PayloadBytes(const MessageHeader& header) {
+  return header.rows * header.cols *
+         (header.type == MessageHeader::Type::kFp64 ? 8 : 4);
+}
+
+}  // namespace gimbal::worker

@@ -1,0 +1,75 @@
+// What travels over an edge: a fixed header and a payload.
+//
+// An edge e joins stage e and stage e+1. Downstream (e to e+1) go forwards,
+// evaluation forwards and norm totals; upstream go backwards and partial norms.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "worker/transport/buffer_pool.h"
+
+namespace gimbal::worker {
+
+enum class MessageKind : uint8_t {
+  kForward = 1,   // activations of microbatch `index`, fp32 [B*T, C]
+  kBackward = 2,  // their gradient, fp32 [B*T, C]
+  kEvaluate = 3,  // activations of batch `part` of evaluation `index`
+  kNormPart = 4,  // sum of squares of update `index` over stages > e, fp64 [1]
+  kNormTotal = 5, // over all stages, fp64 [1]
+};
+
+// Which messages a link may carry; equal at both ends.
+struct EdgeIdentity {
+  uint64_t run = 0;  // hash of the run's id
+  int64_t generation = 0;
+  int32_t edge = 0;
+
+  friend bool operator==(const EdgeIdentity&, const EdgeIdentity&) = default;
+};
+
+// Little-endian on the wire, 64 bytes, no padding.
+struct MessageHeader {
+  static constexpr uint32_t kMagic = 0x4c424d47;  // "GMBL"
+  static constexpr uint16_t kVersion = 1;
+  enum class Type : uint8_t { kFp32 = 1, kFp64 = 2 };
+
+  uint32_t magic = kMagic;
+  uint16_t version = kVersion;
+  MessageKind kind = MessageKind::kForward;
+  Type type = Type::kFp32;
+  uint64_t run = 0;
+  int64_t generation = 0;
+  int32_t edge = 0;
+  int32_t part = 0;      // batch within an evaluation, else 0
+  int64_t index = 0;     // microbatch or update
+  uint64_t samples = 0;  // digest of the sample ids behind the tensor
+  int64_t rows = 0;
+  int64_t cols = 0;
+};
+static_assert(sizeof(MessageHeader) == 64);
+
+struct Message {
+  MessageHeader header;
+  PooledBuffer payload;
+};
+
+std::string ToString(const MessageHeader& header);
+
+// What a link's two ends agree on before the first message: both know it from
+// the assignment, so nothing is negotiated.
+struct EdgeSpec {
+  EdgeIdentity identity;
+  int64_t rows = 0;  // of a boundary tensor: B*T
+  int64_t cols = 0;  // C
+
+  int64_t payload_capacity() const { return rows * cols * 4; }
+};
+
+// Bytes of payload the header announces, or why the header does not belong on
+// this edge.
+absl::Status CheckHeader(const MessageHeader& header, const EdgeSpec& edge);
+int64_t PayloadBytes(const MessageHeader& header);
+
+}  // namespace gimbal::worker

@@ -1,0 +1,52 @@
+// TCP sockets of the CPU links: RAII, whole reads and writes, readable errors.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/clock.h"
+
+namespace gimbal::worker {
+
+class Socket {
+ public:
+  Socket() = default;
+  explicit Socket(int fd) : fd_(fd) {}
+  Socket(Socket&& other) noexcept;
+  Socket& operator=(Socket&& other) noexcept;
+  ~Socket();
+
+  int fd() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+
+  // Blocks until all bytes have passed; UNAVAILABLE when the peer is gone.
+  absl::Status ReadAll(void* data, size_t bytes) const;
+  // The same, DEADLINE_EXCEEDED after the deadline.
+  absl::Status ReadAll(void* data, size_t bytes,
+                       base::SteadyTime deadline) const;
+  // Writes two pieces as one stream of bytes.
+  absl::Status WriteAll(const void* head, size_t head_bytes, const void* body,
+                        size_t body_bytes) const;
+  // Wakes every thread that is blocked in a read or write on this socket.
+  void Shutdown() const;
+
+ private:
+  int fd_ = -1;
+};
+
+// No delay for small messages; a peer whose machine is gone is noticed by
+// keepalive and user timeout after about 10 s at the latest (a dead process
+// closes its sockets at once).
+absl::Status ConfigureLinkSocket(const Socket& socket);
+
+// Listens on "host:port"; port 0 takes a free one. ALREADY_EXISTS names an
+// address that is taken.
+absl::StatusOr<Socket> ListenOn(const std::string& address);
+// "host:port" the socket is bound to.
+absl::StatusOr<std::string> LocalAddress(const Socket& socket);
+absl::StatusOr<Socket> ConnectTo(const std::string& address,
+                                 base::SteadyTime deadline);
+
+}  // namespace gimbal::worker
