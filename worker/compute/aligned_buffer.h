@@ -24,6 +24,7 @@ class AlignedBuffer {
  public:
   AlignedBuffer() = default;
   explicit AlignedBuffer(int64_t size) : size_(size) {
+    if (size == 0) return;
     const auto bytes = static_cast<size_t>(this->bytes());
     data_.reset(static_cast<T*>(std::aligned_alloc(kCacheLine, bytes)));
     if (data_ == nullptr) throw std::bad_alloc();
