@@ -1,0 +1,46 @@
+#include "coordinator/checkpoint/snapshot_collector.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace gimbal::coordinator {
+
+absl::StatusOr<std::optional<CheckpointContent>> SnapshotCollector::Add(
+    const v1::SnapshotWritten& snapshot) {
+  const int stage = snapshot.stage();
+  if (stage < 0 || stage >= stages_) {
+    return absl::InternalError(absl::StrCat("snapshot of stage ", stage,
+                                            ", expected 0 to ", stages_ - 1));
+  }
+  Open& open = open_[snapshot.update()];
+  open.written.resize(stages_);
+  open.written[stage] = true;
+  open.seconds = std::max(open.seconds, snapshot.seconds());
+  const bool first_error = !snapshot.error().empty() && !open.given_up;
+  if (!snapshot.error().empty()) open.given_up = true;
+  for (const v1::CheckpointFile& file : snapshot.files()) {
+    if (!open.files.emplace(file.path(), file).second) {
+      return absl::InternalError(absl::StrCat(
+          "two stages wrote ", file.path(), " at update ", snapshot.update()));
+    }
+  }
+  CheckpointContent content{.update = snapshot.update(),
+                            .seconds = open.seconds};
+  const bool whole = std::all_of(open.written.begin(), open.written.end(),
+                                 [](bool written) { return written; });
+  if (whole && !open.given_up) {
+    for (auto& [path, file] : open.files) content.files.push_back(file);
+  }
+  const bool good = whole && !open.given_up;
+  if (whole) open_.erase(snapshot.update());
+  if (first_error) {
+    return absl::DataLossError(absl::StrCat("stage ", stage, " at update ",
+                                            snapshot.update(), ": ",
+                                            snapshot.error()));
+  }
+  if (!good) return std::nullopt;
+  return content;
+}
+
+}  // namespace gimbal::coordinator

@@ -1,0 +1,21 @@
+// One line of metrics.jsonl: what all stages together know of one update.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace gimbal::coordinator {
+
+struct MetricsRow {
+  int64_t step = 0;  // update number
+  double loss = 0;
+  double lr = 0;
+  double grad_norm = 0;  // over all stages, before clipping
+  int64_t tokens = 0;    // since the start of the run
+  double seconds = 0;    // of training; the only value that depends on time
+  std::vector<int64_t> staleness;    // per stage, measured
+  std::optional<double> valid_loss;  // when evaluated at this update
+};
+
+}  // namespace gimbal::coordinator

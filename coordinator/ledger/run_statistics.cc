@@ -1,0 +1,65 @@
+#include "coordinator/ledger/run_statistics.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace gimbal::coordinator {
+namespace {
+
+constexpr size_t kSmoothedUpdates = 50;
+constexpr double kRateSeconds = 5;
+
+}  // namespace
+
+RunStatistics::RunStatistics(const worker::ScheduleSpec& schedule)
+    : stages_(schedule.stages) {
+  for (int stage = 0; stage < schedule.stages; ++stage) {
+    stages_[stage].delay = worker::Delay(schedule, stage);
+  }
+}
+
+void RunStatistics::Add(const MetricsRow& row) {
+  losses_.push_back(row.loss);
+  if (losses_.size() > kSmoothedUpdates) losses_.pop_front();
+  if (row.valid_loss.has_value()) {
+    valid_loss_ = row.valid_loss;
+    valid_update_ = row.step;
+  }
+  for (size_t stage = 0; stage < stages_.size(); ++stage) {
+    StageStaleness& stats = stages_[stage];
+    stats.max = std::max(stats.max, row.staleness[stage]);
+    if (row.step > stats.delay) {
+      stats.sum += row.staleness[stage];
+      ++stats.count;
+    }
+  }
+  progress_.push_back({row.seconds, row.tokens});
+  while (progress_.size() > 2 &&
+         progress_[1].seconds < row.seconds - kRateSeconds) {
+    progress_.pop_front();
+  }
+  last_ = row;
+}
+
+std::optional<double> RunStatistics::smoothed_loss() const {
+  if (losses_.empty()) return std::nullopt;
+  return std::accumulate(losses_.begin(), losses_.end(), 0.0) /
+         static_cast<double>(losses_.size());
+}
+
+double RunStatistics::staleness_mean(int stage) const {
+  const StageStaleness& stats = stages_[stage];
+  if (stats.count == 0) return 0;
+  return static_cast<double>(stats.sum) / static_cast<double>(stats.count);
+}
+
+double RunStatistics::tokens_per_second() const {
+  if (progress_.size() < 2) return 0;
+  const double seconds = progress_.back().seconds - progress_.front().seconds;
+  if (seconds <= 0) return 0;
+  return static_cast<double>(progress_.back().tokens -
+                             progress_.front().tokens) /
+         seconds;
+}
+
+}  // namespace gimbal::coordinator

@@ -1,0 +1,53 @@
+// What is said about a run as a whole, from its metrics rows. Pure; not
+// thread-safe. Feeding it the kept rows of an earlier part of the run gives
+// what it would have been without the interruption.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "coordinator/ledger/metrics_row.h"
+#include "worker/pipeline/schedule.h"
+
+namespace gimbal::coordinator {
+
+class RunStatistics {
+ public:
+  explicit RunStatistics(const worker::ScheduleSpec& schedule);
+
+  void Add(const MetricsRow& row);
+
+  const std::optional<MetricsRow>& last() const { return last_; }
+  // Mean loss of the newest 50 updates.
+  std::optional<double> smoothed_loss() const;
+  std::optional<double> valid_loss() const { return valid_loss_; }
+  std::optional<int64_t> valid_update() const { return valid_update_; }
+  // Mean over the updates after the stage's warm-up; 0 before there is one.
+  double staleness_mean(int stage) const;
+  int64_t staleness_max(int stage) const { return stages_[stage].max; }
+  // Over the newest seconds of training; 0 before there are two rows.
+  double tokens_per_second() const;
+
+ private:
+  struct StageStaleness {
+    int64_t delay = 0;
+    int64_t sum = 0;
+    int64_t count = 0;
+    int64_t max = 0;
+  };
+  struct Progress {
+    double seconds;
+    int64_t tokens;
+  };
+
+  std::vector<StageStaleness> stages_;
+  std::optional<MetricsRow> last_;
+  std::deque<double> losses_;
+  std::deque<Progress> progress_;
+  std::optional<double> valid_loss_;
+  std::optional<int64_t> valid_update_;
+};
+
+}  // namespace gimbal::coordinator

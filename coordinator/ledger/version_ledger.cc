@@ -1,0 +1,111 @@
+#include "coordinator/ledger/version_ledger.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+
+namespace gimbal::coordinator {
+namespace {
+
+absl::Status CheckFinite(double value, const char* what, int64_t update,
+                         int stage) {
+  if (std::isfinite(value)) return absl::OkStatus();
+  return absl::OutOfRangeError(
+      absl::StrCat(what, " of update ", update, " at stage ", stage, " is ",
+                   value, ", expected a finite number (guards.nan: stop)"));
+}
+
+}  // namespace
+
+VersionLedger::VersionLedger(const worker::ScheduleSpec& schedule,
+                             int64_t start)
+    : schedule_(schedule),
+      versions_(schedule.stages, start),
+      rows_taken_(start) {}
+
+absl::Status VersionLedger::Record(const v1::StageUpdate& report) {
+  const int stage = report.stage();
+  const int64_t update = report.update();
+  if (stage < 0 || stage >= schedule_.stages) {
+    return absl::InternalError(absl::StrCat(
+        "report of stage ", stage, ", expected 0 to ", schedule_.stages - 1));
+  }
+  if (update != versions_[stage] + 1) {
+    return absl::InternalError(
+        absl::StrCat("stage ", stage, " reported update ", update,
+                     ", expected ", versions_[stage] + 1));
+  }
+  const int64_t expected = worker::ExpectedStaleness(schedule_, stage, update);
+  if (report.staleness() != expected) {
+    return absl::InternalError(absl::StrCat(
+        "staleness of update ", update, " at stage ", stage, " is ",
+        report.staleness(), ", the schedule expects ", expected));
+  }
+  GIMBAL_RETURN_IF_ERROR(CheckFinite(
+      report.gradient_square_sum(), "sum of squared gradients", update, stage));
+  if (report.has_loss()) {
+    GIMBAL_RETURN_IF_ERROR(CheckFinite(report.loss(), "loss", update, stage));
+  }
+  versions_[stage] = update;
+
+  const size_t index = update - rows_taken_ - 1;
+  while (open_.size() <= index) {
+    OpenRow& open = open_.emplace_back();
+    open.row.step = rows_taken_ + static_cast<int64_t>(open_.size());
+    open.row.staleness.resize(schedule_.stages);
+    open.square_sums.resize(schedule_.stages);
+  }
+  OpenRow& open = open_[index];
+  ++open.reported;
+  open.square_sums[stage] = report.gradient_square_sum();
+  open.row.staleness[stage] = report.staleness();
+  if (report.has_loss()) open.loss = report.loss();
+  return absl::OkStatus();
+}
+
+absl::Status VersionLedger::Record(const v1::Evaluation& report) {
+  const int last = schedule_.stages - 1;
+  GIMBAL_RETURN_IF_ERROR(
+      CheckFinite(report.loss(), "held-out loss", report.update(), last));
+  const int64_t index = report.update() - rows_taken_ - 1;
+  if (report.update() > versions_[last] || index < 0 ||
+      !evaluated_.contains(report.update())) {
+    return absl::InternalError(
+        absl::StrCat("held-out loss of update ", report.update(),
+                     " was reported, the last stage stands at ",
+                     versions_[last], " and no such evaluation is open"));
+  }
+  open_[index].row.valid_loss = report.loss();
+  return absl::OkStatus();
+}
+
+bool VersionLedger::Complete(const OpenRow& open) const {
+  return open.reported == schedule_.stages && open.loss.has_value() &&
+         (open.row.valid_loss.has_value() ||
+          !evaluated_.contains(open.row.step));
+}
+
+std::vector<MetricsRow> VersionLedger::TakeRows() {
+  std::vector<MetricsRow> rows;
+  while (!open_.empty() && Complete(open_.front())) {
+    OpenRow& open = open_.front();
+    // In stage order: the sum must not depend on who reported first.
+    double square_sum = 0;
+    for (double sum : open.square_sums) square_sum += sum;
+    open.row.grad_norm = std::sqrt(square_sum);
+    open.row.loss = *open.loss;
+    evaluated_.erase(open.row.step);
+    rows_taken_ = open.row.step;
+    rows.push_back(std::move(open.row));
+    open_.pop_front();
+  }
+  return rows;
+}
+
+int64_t VersionLedger::common_version() const {
+  return *std::min_element(versions_.begin(), versions_.end());
+}
+
+}  // namespace gimbal::coordinator

@@ -1,0 +1,69 @@
+#include "coordinator/membership/worker_table.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+
+namespace gimbal::coordinator {
+
+absl::Status WorkerTable::Register(int64_t id,
+                                   const v1::RegisterRequest& request,
+                                   base::SteadyTime now) {
+  GIMBAL_CHECK(workers_.empty() || workers_.rbegin()->first < id);
+  if (request.data_address().empty()) {
+    return absl::InvalidArgumentError(
+        "data_address: empty, expected the host:port of the worker's links");
+  }
+  if (!numerics_.empty() && request.numerics() != numerics_) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "worker ", request.name(), " computes with '", request.numerics(),
+        "', the run with '", numerics_,
+        "': their results would differ in the last bits; use machines of one "
+        "kind and one build"));
+  }
+  numerics_ = request.numerics();
+  Worker& worker = workers_[id];
+  worker.id = id;
+  worker.facts = request;
+  worker.last_heard = now;
+  return absl::OkStatus();
+}
+
+absl::Status WorkerTable::Heard(int64_t id, int64_t incarnation,
+                                base::SteadyTime now) {
+  Worker* worker = Find(id);
+  if (worker == nullptr || incarnation != id) {
+    return absl::AbortedError(
+        absl::StrCat("worker ", id, " incarnation ", incarnation,
+                     " is not a member of the run (any more): register again"));
+  }
+  worker->in_session = true;
+  worker->last_heard = now;
+  return absl::OkStatus();
+}
+
+std::vector<int64_t> WorkerTable::Expired(base::SteadyTime now) const {
+  std::vector<int64_t> ids;
+  for (const auto& [id, worker] : workers_) {
+    if (now - worker.last_heard > lease_) ids.push_back(id);
+  }
+  return ids;
+}
+
+std::vector<int64_t> WorkerTable::Alive(base::SteadyTime since) const {
+  std::vector<int64_t> ids;
+  for (const auto& [id, worker] : workers_) {
+    if (worker.in_session && worker.last_heard >= since) ids.push_back(id);
+  }
+  return ids;
+}
+
+Worker* WorkerTable::Find(int64_t id) {
+  const auto it = workers_.find(id);
+  return it == workers_.end() ? nullptr : &it->second;
+}
+
+const Worker* WorkerTable::Find(int64_t id) const {
+  return const_cast<WorkerTable*>(this)->Find(id);
+}
+
+}  // namespace gimbal::coordinator

@@ -1,0 +1,66 @@
+// The workers of a run and their leases. Pure: time is an argument.
+//
+// A worker is admitted (Register), opens its session with its first message
+// (Heard), stays as long as it is heard of within every lease, and leaves for
+// good (Remove) when its session ends or its lease runs out. A process that
+// comes back is a new worker: incarnations grow by one with every admission and
+// are never used twice, so nothing that an old one still sends can be taken for
+// the new one's. Names are labels for people and may repeat.
+//
+// Not thread-safe; runs on the coordinator's loop.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/base/clock.h"
+#include "gimbal/v1/control_service.pb.h"
+
+namespace gimbal::coordinator {
+
+struct Worker {
+  int64_t id = 0;  // also its incarnation
+  v1::RegisterRequest facts;
+  bool in_session = false;
+  base::SteadyTime last_heard;
+  int64_t peak_rss_bytes = 0;
+};
+
+class WorkerTable {
+ public:
+  explicit WorkerTable(base::Seconds lease) : lease_(lease) {}
+
+  // Admits worker `id`, larger than every id before. The first worker decides
+  // the numerics of the run; FAILED_PRECONDITION for another value,
+  // INVALID_ARGUMENT for a request without a data address.
+  absl::Status Register(int64_t id, const v1::RegisterRequest& request,
+                        base::SteadyTime now);
+
+  // Renews the lease. ABORTED when the sender is not a current worker.
+  absl::Status Heard(int64_t id, int64_t incarnation, base::SteadyTime now);
+
+  // False when there was no such worker.
+  bool Remove(int64_t id) { return workers_.erase(id) > 0; }
+
+  // Workers whose lease has run out, by id; they stay until removed.
+  std::vector<int64_t> Expired(base::SteadyTime now) const;
+
+  // Workers in session that were heard of at or after `since`, by id.
+  std::vector<int64_t> Alive(base::SteadyTime since) const;
+
+  Worker* Find(int64_t id);
+  const Worker* Find(int64_t id) const;
+  const std::map<int64_t, Worker>& workers() const { return workers_; }
+  // Of the run; empty until the first worker was admitted.
+  const std::string& numerics() const { return numerics_; }
+
+ private:
+  base::Seconds lease_;
+  std::string numerics_;
+  std::map<int64_t, Worker> workers_;
+};
+
+}  // namespace gimbal::coordinator

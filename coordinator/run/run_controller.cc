@@ -1,0 +1,175 @@
+#include "coordinator/run/run_controller.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+#include "common/base/status_macros.h"
+#include "coordinator/planner/placement.h"
+#include "worker/pipeline/specs.h"
+
+namespace gimbal::coordinator {
+namespace {
+
+base::Seconds LeaseOf(const v1::RunConfig& config) {
+  const auto& lease = config.cluster().lease();
+  return base::Seconds(static_cast<double>(lease.seconds()) +
+                       1e-9 * lease.nanos());
+}
+
+}  // namespace
+
+RunController::RunController(RunSetup setup, RunEffects& effects)
+    : setup_(std::move(setup)),
+      schedule_(worker::ScheduleSpecOf(setup_.config)),
+      stages_(schedule_.stages),
+      effects_(effects),
+      table_(LeaseOf(setup_.config)),
+      stage_info_(stages_),
+      slot_of_stage_(StagesOverWorkers(stages_, setup_.workers)),
+      slots_(setup_.workers),
+      ledger_(schedule_, 0),
+      statistics_(schedule_),
+      snapshots_(stages_),
+      window_(stages_),
+      limit_(setup_.config.run().steps()),
+      final_(setup_.config.run().steps()) {}
+
+absl::StatusOr<v1::RegisterResponse> RunController::Register(
+    const v1::RegisterRequest& request, base::SteadyTime now) {
+  if (exit_code_.has_value()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the run has ended: ", machine_.reason()));
+  }
+  GIMBAL_ASSIGN_OR_RETURN(const int64_t id,
+                          effects_.Next(Counter::kIncarnation));
+  GIMBAL_RETURN_IF_ERROR(table_.Register(id, request, now));
+  effects_.Record(
+      absl::StrCat("worker ", id, " (", request.name(), ") was admitted"),
+      absl::StrCat("pid ", request.pid(), ", ", request.numerics()));
+  v1::RegisterResponse response;
+  response.set_run_id(setup_.run_id);
+  response.set_worker_id(id);
+  response.set_incarnation(id);
+  *response.mutable_lease() = setup_.config.cluster().lease();
+  return response;
+}
+
+absl::Status RunController::Receive(const v1::WorkerMessage& message,
+                                    base::SteadyTime now) {
+  const int64_t worker = message.worker_id();
+  GIMBAL_RETURN_IF_ERROR(table_.Heard(worker, message.incarnation(), now));
+  if (exit_code_.has_value()) return absl::OkStatus();
+  if (message.has_heartbeat()) {
+    table_.Find(worker)->peak_rss_bytes = message.heartbeat().peak_rss_bytes();
+  }
+  if (generation_ > 0 && message.generation() == generation_) {
+    switch (message.body_case()) {
+      case v1::WorkerMessage::kHeartbeat:
+        NoteStages(message.heartbeat().stages());
+        break;
+      case v1::WorkerMessage::kReports:
+        OnReports(message.reports());
+        break;
+      case v1::WorkerMessage::kReady:
+        OnReady(worker, now);
+        break;
+      case v1::WorkerMessage::kSnapshot:
+        OnSnapshot(message.snapshot());
+        break;
+      case v1::WorkerMessage::kFinished:
+        NoteStages(message.finished().stages());
+        table_.Find(worker)->peak_rss_bytes =
+            message.finished().peak_rss_bytes();
+        finished_.insert(worker);
+        break;
+      case v1::WorkerMessage::kFailure:
+        OnFailure(worker, message.failure(), now);
+        break;
+      case v1::WorkerMessage::BODY_NOT_SET:
+        break;
+    }
+  }
+  AssignWhenReady();
+  Progress(now);
+  return absl::OkStatus();
+}
+
+void RunController::SessionEnded(int64_t worker, base::SteadyTime now) {
+  Lose(worker, "its connection ended", now);
+}
+
+void RunController::Tick(base::SteadyTime now) {
+  for (int64_t worker : table_.Expired(now)) {
+    Lose(worker, "it was silent for longer than cluster.lease", now);
+  }
+  Progress(now);
+}
+
+void RunController::OnReady(int64_t worker, base::SteadyTime now) {
+  if (machine_.state() == v1::RUN_STATE_ASSIGNING) {
+    Transition(v1::RUN_STATE_CONNECTING, "the first worker is ready");
+  }
+  if (machine_.state() != v1::RUN_STATE_CONNECTING) return;
+  ready_.insert(worker);
+  for (int64_t slot : slots_) {
+    if (!ready_.contains(slot)) return;
+  }
+  if (!started_.has_value()) started_ = now;
+  if (!recoveries_.empty() && recoveries_.back().recovered_seconds == 0) {
+    recoveries_.back().recovered_seconds = SecondsAt(now);
+  }
+  window_.Observe(start_, /*used_up=*/false, now);
+  Transition(v1::RUN_STATE_RUNNING,
+             absl::StrCat("all workers are ready at update ", start_));
+}
+
+void RunController::OnFailure(int64_t worker, const v1::WorkerFailure& failure,
+                              base::SteadyTime now) {
+  const std::string reason = absl::StrCat(
+      "worker ", worker, ", stage ", failure.stage(), ": ", failure.reason());
+  if (failure.kind() != v1::WorkerFailure::KIND_LINK || failure.stage() < 0 ||
+      failure.stage() >= stages_) {
+    Fail(reason);
+    return;
+  }
+  Recover(failure.stage(), reason, now);
+}
+
+void RunController::NoteStages(
+    const google::protobuf::RepeatedPtrField<v1::StageStatus>& stages) {
+  for (const v1::StageStatus& status : stages) {
+    if (status.stage() >= 0 && status.stage() < stages_) {
+      stage_info_[status.stage()].status = status;
+    }
+  }
+}
+
+bool RunController::Transition(v1::RunState to, const std::string& reason) {
+  const absl::Status moved = machine_.Transition(to, reason);
+  if (!moved.ok()) {
+    base::LogError(moved.ToString());
+    return false;
+  }
+  effects_.Record(absl::StrCat("run is ", ShortName(to)), reason);
+  return true;
+}
+
+void RunController::End(v1::RunState state, int exit_code,
+                        const std::string& reason) {
+  if (exit_code_.has_value() || !Transition(state, reason)) return;
+  exit_code_ = exit_code;
+  v1::CoordinatorMessage message;
+  message.set_generation(generation_);
+  message.mutable_shutdown()->set_exit_code(exit_code);
+  message.mutable_shutdown()->set_reason(reason);
+  for (const auto& [id, worker] : table_.workers()) {
+    effects_.Send(id, message);
+  }
+}
+
+void RunController::Fail(const std::string& reason) {
+  End(v1::RUN_STATE_FAILED, 3, reason);
+}
+
+}  // namespace gimbal::coordinator

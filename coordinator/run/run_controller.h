@@ -1,0 +1,190 @@
+// Owns a run: decides who hosts which stage, how far the stages may run, when a
+// checkpoint counts and when the run is over. Pure: events and the time come in
+// through the methods, everything else goes out through RunEffects.
+//
+//   RunController run(setup, effects);
+//   auto admitted = run.Register(request, now);
+//   absl::Status status = run.Receive(message, now);  // not OK: end the
+//   session run.Tick(now);                                    // a few times a
+//   second if (run.exit_code()) ...                          // the run is over
+//
+// Restarting after a loss and resuming a run are the same act: take the newest
+// good checkpoint, drop the metrics rows beyond it, assign every stage from
+// there under a new generation. What then happens is what would have happened
+// anyway, so neither shows in the numbers.
+//
+// Grants: stages run up to `until`; what is decided about a later update goes
+// out with the grant that first covers it, so it reaches every stage in time.
+// A pause holds `until` where it is, a checkpoint on demand marks the first
+// update beyond it, a stop is such a checkpoint with no grant after it, and a
+// drain lowers the last update to one that no stage has fed yet.
+//
+// Not thread-safe; runs on the coordinator's loop. Every file of the class
+// holds one verb: run_controller.cc (events), _assign, _progress, _commands,
+// _status.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/clock.h"
+#include "coordinator/checkpoint/snapshot_collector.h"
+#include "coordinator/ledger/run_statistics.h"
+#include "coordinator/ledger/version_ledger.h"
+#include "coordinator/membership/worker_table.h"
+#include "coordinator/run/grant_window.h"
+#include "coordinator/run/run_effects.h"
+#include "coordinator/run/run_state.h"
+#include "gimbal/v1/admin_service.pb.h"
+#include "gimbal/v1/control_service.pb.h"
+#include "gimbal/v1/run_config.pb.h"
+
+namespace gimbal::coordinator {
+
+struct RunSetup {
+  v1::RunConfig config;
+  std::string run_id;
+  std::string run_dir;
+  std::string checkpoint_root;
+  int workers = 1;  // that share the stages; at most one per stage
+  std::vector<v1::StagePlacement> plan;  // PlanStages(config)
+};
+
+// One loss and what became of it. Seconds are those of metrics.jsonl.
+struct Recovery {
+  int stage = 0;
+  std::string reason;
+  double detected_seconds = 0;
+  double recovered_seconds = 0;  // 0 while it lasts
+  int64_t steps_replayed = 0;
+};
+
+class RunController {
+ public:
+  // `effects` must outlive the controller.
+  RunController(RunSetup setup, RunEffects& effects);
+
+  // Codes as in control_service.proto.
+  absl::StatusOr<v1::RegisterResponse> Register(
+      const v1::RegisterRequest& request, base::SteadyTime now);
+  // ABORTED when the sender is not a current worker: its session must end.
+  // Messages of an older generation are ignored.
+  absl::Status Receive(const v1::WorkerMessage& message, base::SteadyTime now);
+  // The stream of the worker is gone.
+  void SessionEnded(int64_t worker, base::SteadyTime now);
+  void Tick(base::SteadyTime now);
+
+  absl::StatusOr<v1::CommandResponse> Command(const v1::CommandRequest& request,
+                                              base::SteadyTime now);
+  // Fails the run: a file of the run cannot be written any more.
+  void Fail(const std::string& reason);
+
+  // Set once the run is over; then every worker was told to shut down.
+  std::optional<int> exit_code() const { return exit_code_; }
+  v1::GetStatusResponse Status(base::SteadyTime now) const;
+  const std::vector<Recovery>& recoveries() const { return recoveries_; }
+  v1::RunState state() const { return machine_.state(); }
+
+ private:
+  struct StageInfo {
+    std::optional<v1::StageStatus> status;  // as its worker last told
+    int restarts = 0;
+  };
+
+  // run_controller.cc
+  void OnReady(int64_t worker, base::SteadyTime now);
+  void OnFailure(int64_t worker, const v1::WorkerFailure& failure,
+                 base::SteadyTime now);
+  void NoteStages(
+      const google::protobuf::RepeatedPtrField<v1::StageStatus>& stages);
+  bool Transition(v1::RunState to, const std::string& reason);
+  void End(v1::RunState state, int exit_code, const std::string& reason);
+
+  // run_controller_assign.cc
+  void Lose(int64_t worker, const std::string& reason, base::SteadyTime now);
+  void Recover(int stage, const std::string& reason, base::SteadyTime now);
+  void CountRestart(int stage, const std::string& reason);
+  void AssignWhenReady();
+  void RestartFrom(int64_t update);
+  void FillSlots(const std::vector<int64_t>& alive);
+  void SendAssignments(const std::vector<int64_t>& alive);
+  std::vector<int> StagesOf(int64_t worker) const;
+
+  // run_controller_progress.cc
+  void Progress(base::SteadyTime now);
+  void OnReports(const v1::StageReports& reports);
+  void OnSnapshot(const v1::SnapshotWritten& snapshot);
+  void GiveUpCheckpoint(int64_t update, const std::string& reason);
+  void WriteRows(base::SteadyTime now);
+  void CommitCheckpoints();
+  void EndWhenDone();
+  void Grant(base::SteadyTime now);
+  void GrantUntil(int64_t until);
+  double SecondsAt(base::SteadyTime now) const;
+
+  // run_controller_status.cc
+  void FillProgress(v1::GetStatusResponse& status) const;
+  void FillStage(int stage, v1::StageView& view) const;
+  std::string WorkerState(const Worker& worker) const;
+
+  // run_controller_commands.cc
+  absl::StatusOr<v1::CommandResponse> Pause(const std::string& who);
+  absl::StatusOr<v1::CommandResponse> Resume(const std::string& who,
+                                             base::SteadyTime now);
+  absl::StatusOr<v1::CommandResponse> Checkpoint(const std::string& who,
+                                                 base::SteadyTime now);
+  absl::StatusOr<v1::CommandResponse> Drain(const std::string& who,
+                                            base::SteadyTime now);
+  absl::StatusOr<v1::CommandResponse> Stop(const std::string& who,
+                                           base::SteadyTime now);
+  absl::Status RequireTraining(const char* verb) const;
+
+  const RunSetup setup_;
+  const worker::ScheduleSpec schedule_;
+  const int stages_;
+  RunEffects& effects_;
+
+  RunStateMachine machine_;
+  WorkerTable table_;
+  std::optional<int> exit_code_;
+  std::vector<StageInfo> stage_info_;
+  std::vector<Recovery> recoveries_;
+
+  // The assignment: slot i hosts the stages that slot_of_stage_ maps to i.
+  int64_t generation_ = 0;
+  const std::vector<int> slot_of_stage_;
+  std::vector<int64_t> slots_;  // worker; 0: vacant
+  std::set<int64_t> ready_;     // workers that are, of this generation
+  std::set<int64_t> finished_;
+  base::SteadyTime alive_since_;  // who was heard of since counts as alive
+  bool counted_restart_ = true;   // of this recovery
+
+  // Progress under this generation.
+  VersionLedger ledger_;
+  RunStatistics statistics_;
+  SnapshotCollector snapshots_;
+  std::vector<CheckpointContent> whole_;  // not committed yet
+  std::map<int64_t, std::string> given_up_;
+  std::optional<int64_t> committed_;
+  int64_t start_ = 0;
+
+  // Grants.
+  GrantWindow window_;
+  int64_t until_ = 0;
+  int64_t limit_;  // no grant goes beyond it: a pause, a stop, the end
+  int64_t final_;
+  std::optional<int64_t> stop_at_;
+  std::set<int64_t> requested_snapshots_;
+
+  // Training time.
+  std::optional<base::SteadyTime> started_;
+  double seconds_before_ = 0;
+};
+
+}  // namespace gimbal::coordinator

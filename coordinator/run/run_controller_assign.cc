@@ -1,0 +1,159 @@
+// Losses and (re)assignments.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/run/run_controller.h"
+
+namespace gimbal::coordinator {
+
+void RunController::Lose(int64_t worker, const std::string& reason,
+                         base::SteadyTime now) {
+  const Worker* lost = table_.Find(worker);
+  if (lost == nullptr) return;
+  const std::string what =
+      absl::StrCat("worker ", worker, " (", lost->facts.name(), ") was lost");
+  const std::vector<int> stages = StagesOf(worker);
+  table_.Remove(worker);
+  effects_.Disconnect(worker, absl::AbortedError(absl::StrCat(
+                                  what, ": ", reason, "; register again")));
+  if (exit_code_.has_value()) return;
+  effects_.Record(what, reason);
+  if (stages.empty()) return;
+  std::replace(slots_.begin(), slots_.end(), worker, int64_t{0});
+  for (int stage : stages) CountRestart(stage, reason);
+  counted_restart_ = true;
+  Recover(stages.front(), absl::StrCat(what, ": ", reason), now);
+}
+
+void RunController::Recover(int stage, const std::string& reason,
+                            base::SteadyTime now) {
+  if (exit_code_.has_value()) return;
+  if (machine_.state() == v1::RUN_STATE_DRAINING) {
+    End(v1::RUN_STATE_STOPPED, 4,
+        absl::StrCat("lost a worker while it ended, so it ends at checkpoint ",
+                     committed_.value_or(0), ": ", reason));
+    return;
+  }
+  // Only those heard of from now on are known to have survived.
+  alive_since_ = now;
+  if (machine_.state() == v1::RUN_STATE_RECOVERING) return;
+  if (!Transition(v1::RUN_STATE_RECOVERING, reason)) return;
+  recoveries_.push_back(
+      {.stage = stage, .reason = reason, .detected_seconds = SecondsAt(now)});
+}
+
+void RunController::CountRestart(int stage, const std::string& reason) {
+  const int restarts = ++stage_info_[stage].restarts;
+  const int budget = setup_.config.cluster().restart_budget();
+  if (restarts <= budget) return;
+  Fail(absl::StrCat("RESTART_BUDGET_EXCEEDED: stage ", stage,
+                    " would be restarted for the ", restarts,
+                    ". time, cluster.restart_budget is ", budget,
+                    "; the last reason: ", reason));
+}
+
+void RunController::AssignWhenReady() {
+  const bool recovering = machine_.state() == v1::RUN_STATE_RECOVERING;
+  if (!recovering && machine_.state() != v1::RUN_STATE_PENDING) return;
+  const std::vector<int64_t> alive = table_.Alive(alive_since_);
+  if (alive.size() < slots_.size()) return;
+  if (recovering && !counted_restart_) {
+    // A link broke though nobody died.
+    CountRestart(recoveries_.back().stage, recoveries_.back().reason);
+    if (exit_code_.has_value()) return;
+  }
+  counted_restart_ = false;
+  const absl::StatusOr<int64_t> generation =
+      effects_.Next(Counter::kGeneration);
+  if (!generation.ok()) return Fail(generation.status().ToString());
+  generation_ = *generation;
+  const absl::StatusOr<int64_t> newest = effects_.NewestCheckpoint();
+  if (!newest.ok()) return Fail(newest.status().ToString());
+  RestartFrom(*newest);
+  if (exit_code_.has_value()) return;
+  FillSlots(alive);
+  SendAssignments(alive);
+  Transition(v1::RUN_STATE_ASSIGNING,
+             absl::StrCat(slots_.size(), " workers take ", stages_,
+                          " stages from update ", start_));
+}
+
+void RunController::RestartFrom(int64_t update) {
+  const absl::StatusOr<std::vector<MetricsRow>> rows =
+      effects_.KeepRows(update);
+  if (!rows.ok()) return Fail(rows.status().ToString());
+  if (!started_.has_value() && !rows->empty()) {
+    seconds_before_ = rows->back().seconds;
+  }
+  if (machine_.state() == v1::RUN_STATE_RECOVERING) {
+    recoveries_.back().steps_replayed =
+        std::max<int64_t>(0, ledger_.common_version() - update);
+  }
+  ledger_ = VersionLedger(schedule_, update);
+  statistics_ = RunStatistics(schedule_);
+  for (const MetricsRow& row : *rows) statistics_.Add(row);
+  snapshots_.Restart();
+  whole_.clear();
+  given_up_.clear();
+  committed_.reset();
+  if (update > 0) committed_ = update;
+  start_ = until_ = update;
+  window_.Restart();
+  ready_.clear();
+  finished_.clear();
+  for (StageInfo& info : stage_info_) info.status.reset();
+}
+
+// Survivors keep their slot, so that the others' stages stay where they are.
+void RunController::FillSlots(const std::vector<int64_t>& alive) {
+  const auto contains = [](const std::vector<int64_t>& ids, int64_t id) {
+    return std::find(ids.begin(), ids.end(), id) != ids.end();
+  };
+  for (int64_t& slot : slots_) {
+    if (!contains(alive, slot)) slot = 0;
+  }
+  for (int64_t worker : alive) {
+    const auto vacant = std::find(slots_.begin(), slots_.end(), 0);
+    if (vacant == slots_.end()) break;
+    if (!contains(slots_, worker)) *vacant = worker;
+  }
+}
+
+void RunController::SendAssignments(const std::vector<int64_t>& alive) {
+  v1::CoordinatorMessage message;
+  message.set_generation(generation_);
+  v1::Assignment& assignment = *message.mutable_assignment();
+  *assignment.mutable_config() = setup_.config;
+  assignment.set_run_id(setup_.run_id);
+  assignment.set_run_dir(setup_.run_dir);
+  assignment.set_checkpoint_root(setup_.checkpoint_root);
+  assignment.set_start_update(start_);
+  for (const v1::StagePlacement& planned : setup_.plan) {
+    v1::StagePlacement& placement = *assignment.add_placements();
+    placement = planned;
+    const int64_t worker = slots_[slot_of_stage_[planned.stage()]];
+    placement.set_worker_id(worker);
+    placement.set_data_address(table_.Find(worker)->facts.data_address());
+  }
+  for (int64_t worker : alive) {
+    const std::vector<int> stages = StagesOf(worker);
+    assignment.mutable_stages()->Assign(stages.begin(), stages.end());
+    effects_.Record(
+        absl::StrCat("generation ", generation_, ": worker ", worker,
+                     stages.empty() ? " is a spare" : " hosts stages ",
+                     absl::StrJoin(stages, ", ")),
+        "consecutive stages, evenly shared");
+    effects_.Send(worker, message);
+  }
+}
+
+std::vector<int> RunController::StagesOf(int64_t worker) const {
+  std::vector<int> stages;
+  for (int stage = 0; stage < stages_; ++stage) {
+    if (slots_[slot_of_stage_[stage]] == worker) stages.push_back(stage);
+  }
+  return stages;
+}
+
+}  // namespace gimbal::coordinator

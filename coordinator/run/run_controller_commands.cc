@@ -1,0 +1,153 @@
+// The verbs of the admin service.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "coordinator/run/run_controller.h"
+
+namespace gimbal::coordinator {
+namespace {
+
+v1::CommandResponse Response(int64_t update, std::string message) {
+  v1::CommandResponse response;
+  response.set_update(update);
+  response.set_message(std::move(message));
+  return response;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::CommandResponse> RunController::Command(
+    const v1::CommandRequest& request, base::SteadyTime now) {
+  const std::string who =
+      request.reason().empty() ? "asked for by a client" : request.reason();
+  switch (request.verb()) {
+    case v1::CommandRequest::VERB_PAUSE:
+      return Pause(who);
+    case v1::CommandRequest::VERB_RESUME:
+      return Resume(who, now);
+    case v1::CommandRequest::VERB_CHECKPOINT:
+      return Checkpoint(who, now);
+    case v1::CommandRequest::VERB_DRAIN:
+      return Drain(who, now);
+    case v1::CommandRequest::VERB_STOP:
+      return Stop(who, now);
+    default:
+      return absl::InvalidArgumentError(
+          absl::StrCat("verb ", request.verb(),
+                       ": expected pause, resume, checkpoint, drain or stop"));
+  }
+}
+
+absl::Status RunController::RequireTraining(const char* verb) const {
+  if (machine_.state() == v1::RUN_STATE_RUNNING ||
+      machine_.state() == v1::RUN_STATE_PAUSED) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat(verb, ": expected a run that is RUNNING or PAUSED, it is ",
+                   ShortName(machine_.state()), " (", machine_.reason(), ")"));
+}
+
+absl::StatusOr<v1::CommandResponse> RunController::Pause(
+    const std::string& who) {
+  GIMBAL_RETURN_IF_ERROR(RequireTraining("pause"));
+  if (limit_ < final_) {
+    return Response(limit_,
+                    absl::StrCat("already asked to pause at update ", limit_));
+  }
+  if (until_ >= final_) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "pause: the stages already run to the last update, ", final_));
+  }
+  limit_ = until_;
+  effects_.Record(absl::StrCat("pauses at update ", limit_), who);
+  return Response(limit_, absl::StrCat("pauses at update ", limit_));
+}
+
+absl::StatusOr<v1::CommandResponse> RunController::Resume(
+    const std::string& who, base::SteadyTime now) {
+  GIMBAL_RETURN_IF_ERROR(RequireTraining("resume"));
+  if (limit_ >= final_) {
+    return absl::FailedPreconditionError("resume: the run is not paused");
+  }
+  const int64_t from = limit_;
+  limit_ = final_;
+  effects_.Record(absl::StrCat("goes on from update ", from), who);
+  if (machine_.state() == v1::RUN_STATE_PAUSED) {
+    Transition(v1::RUN_STATE_RUNNING, absl::StrCat("resumed: ", who));
+  }
+  Progress(now);
+  return Response(from, absl::StrCat("goes on from update ", from));
+}
+
+absl::StatusOr<v1::CommandResponse> RunController::Checkpoint(
+    const std::string& who, base::SteadyTime now) {
+  GIMBAL_RETURN_IF_ERROR(RequireTraining("checkpoint"));
+  if (until_ >= final_) {
+    return Response(final_, absl::StrCat("the last updates run; the final "
+                                         "checkpoint is that of update ",
+                                         final_));
+  }
+  const int64_t update = until_ + 1;
+  requested_snapshots_.insert(update);
+  // A paused run moves on by this one update and pauses again.
+  if (limit_ < final_) limit_ = update;
+  effects_.Record(absl::StrCat("takes a checkpoint at update ", update), who);
+  if (machine_.state() == v1::RUN_STATE_PAUSED) {
+    Transition(v1::RUN_STATE_RUNNING,
+               absl::StrCat("moves on to the checkpoint of update ", update));
+  }
+  GrantUntil(update);
+  Progress(now);
+  return Response(update,
+                  absl::StrCat("takes a checkpoint at update ", update));
+}
+
+absl::StatusOr<v1::CommandResponse> RunController::Drain(const std::string& who,
+                                                         base::SteadyTime now) {
+  if (machine_.state() != v1::RUN_STATE_DRAINING) {
+    GIMBAL_RETURN_IF_ERROR(RequireTraining("drain"));
+    // The stages may have fed microbatches of Delay(first stage) updates beyond
+    // `until`: those must finish. The cut at `until` itself is already out.
+    const int64_t in_flight = std::max<int64_t>(1, worker::Delay(schedule_, 0));
+    final_ = std::min(final_, until_ + in_flight);
+    limit_ = final_;
+    effects_.Record(absl::StrCat("drains; the last update is ", final_), who);
+    Transition(v1::RUN_STATE_DRAINING, who);
+    Progress(now);
+  }
+  const int64_t last = stop_at_.value_or(final_);
+  return Response(last, absl::StrCat("ends with update ", last));
+}
+
+absl::StatusOr<v1::CommandResponse> RunController::Stop(const std::string& who,
+                                                        base::SteadyTime now) {
+  if (exit_code_.has_value()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("stop: the run has ended: ", machine_.reason()));
+  }
+  if (machine_.state() == v1::RUN_STATE_DRAINING) return Drain(who, now);
+  if (!RequireTraining("stop").ok()) {
+    const int64_t newest = committed_.value_or(0);
+    End(v1::RUN_STATE_STOPPED, 4,
+        absl::StrCat("stopped while nothing was training, at checkpoint ",
+                     newest, ": ", who));
+    return Response(newest, "stopped at once: nothing was training");
+  }
+  if (until_ + 1 < final_) {
+    stop_at_ = until_ + 1;
+    requested_snapshots_.insert(*stop_at_);
+    limit_ = *stop_at_;
+  } else {
+    limit_ = final_;
+  }
+  const int64_t last = stop_at_.value_or(final_);
+  effects_.Record(absl::StrCat("stops at update ", last), who);
+  Transition(v1::RUN_STATE_DRAINING, who);
+  Progress(now);
+  return Response(last, absl::StrCat("stops at update ", last,
+                                     " when its checkpoint is committed"));
+}
+
+}  // namespace gimbal::coordinator

@@ -1,0 +1,165 @@
+// Reports, rows, checkpoints and grants while the stages run.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/run/cut_plan.h"
+#include "coordinator/run/run_controller.h"
+#include "worker/optim/lr_schedule.h"
+#include "worker/pipeline/specs.h"
+
+namespace gimbal::coordinator {
+
+void RunController::OnReports(const v1::StageReports& reports) {
+  absl::Status status;
+  for (const v1::StageUpdate& update : reports.updates()) {
+    status.Update(ledger_.Record(update));
+  }
+  for (const v1::Evaluation& evaluation : reports.evaluations()) {
+    status.Update(ledger_.Record(evaluation));
+  }
+  if (!status.ok()) Fail(std::string(status.message()));
+}
+
+void RunController::OnSnapshot(const v1::SnapshotWritten& snapshot) {
+  absl::StatusOr<std::optional<CheckpointContent>> content =
+      snapshots_.Add(snapshot);
+  if (absl::IsDataLoss(content.status())) {
+    GiveUpCheckpoint(snapshot.update(),
+                     std::string(content.status().message()));
+  } else if (!content.ok()) {
+    Fail(std::string(content.status().message()));
+  } else if (content->has_value()) {
+    whole_.push_back(std::move(**content));
+  }
+}
+
+void RunController::GiveUpCheckpoint(int64_t update,
+                                     const std::string& reason) {
+  given_up_[update] = reason;
+  effects_.Record(absl::StrCat("checkpoint ", update, " was given up"), reason);
+  effects_.GiveUpCheckpoint(update, reason);
+}
+
+void RunController::Progress(base::SteadyTime now) {
+  if (exit_code_.has_value()) return;
+  WriteRows(now);
+  CommitCheckpoints();
+  EndWhenDone();
+  if (machine_.state() == v1::RUN_STATE_RUNNING && limit_ < final_ &&
+      ledger_.common_version() >= limit_) {
+    Transition(v1::RUN_STATE_PAUSED,
+               absl::StrCat("every stage has reached update ", limit_));
+  }
+  if (machine_.state() == v1::RUN_STATE_RUNNING ||
+      machine_.state() == v1::RUN_STATE_DRAINING) {
+    Grant(now);
+  }
+}
+
+void RunController::WriteRows(base::SteadyTime now) {
+  if (exit_code_.has_value()) return;
+  const worker::LrSpec lr = worker::LrSpecOf(setup_.config);
+  const int64_t tokens = worker::TokensPerUpdate(setup_.config);
+  for (MetricsRow& row : ledger_.TakeRows()) {
+    row.lr = worker::LearningRate(lr, row.step);
+    row.tokens = row.step * tokens;
+    row.seconds = SecondsAt(now);
+    const absl::Status written = effects_.WriteRow(row);
+    if (!written.ok()) return Fail(written.ToString());
+    statistics_.Add(row);
+  }
+}
+
+// A checkpoint counts only when the rows up to it are written: whoever resumes
+// there finds them, and knows that they are finite.
+void RunController::CommitCheckpoints() {
+  while (!exit_code_.has_value() && !whole_.empty() &&
+         whole_.front().update <= ledger_.rows_taken()) {
+    const CheckpointContent content = std::move(whole_.front());
+    whole_.erase(whole_.begin());
+    const absl::Status committed = effects_.CommitCheckpoint(content);
+    if (!committed.ok()) {
+      GiveUpCheckpoint(content.update, committed.ToString());
+      continue;
+    }
+    committed_ = content.update;
+    requested_snapshots_.erase(content.update);
+    effects_.Record(
+        absl::StrCat("checkpoint ", content.update, " is committed"),
+        absl::StrCat(content.files.size(), " files of ", stages_, " stages"));
+  }
+}
+
+void RunController::EndWhenDone() {
+  const bool training = machine_.state() == v1::RUN_STATE_RUNNING ||
+                        machine_.state() == v1::RUN_STATE_DRAINING;
+  if (!training) return;
+  const int64_t last = stop_at_.value_or(final_);
+  if (const auto it = given_up_.find(last); it != given_up_.end()) {
+    Fail(absl::StrCat("the last checkpoint, at update ", last,
+                      ", could not be written: ", it->second,
+                      "; the newest committed one is that of update ",
+                      committed_.value_or(0)));
+    return;
+  }
+  if (committed_ != last) return;
+  if (stop_at_.has_value()) {
+    End(v1::RUN_STATE_STOPPED, 4,
+        absl::StrCat("stopped at the committed checkpoint of update ", last));
+    return;
+  }
+  for (int64_t worker : slots_) {
+    if (!finished_.contains(worker)) return;
+  }
+  if (final_ == setup_.config.run().steps()) {
+    End(v1::RUN_STATE_COMPLETED, 0,
+        absl::StrCat("all ", final_, " updates are done"));
+  } else {
+    End(v1::RUN_STATE_STOPPED, 4,
+        absl::StrCat("drained at the committed checkpoint of update ", last));
+  }
+}
+
+void RunController::Grant(base::SteadyTime now) {
+  const int64_t slowest = ledger_.common_version();
+  int64_t fastest = slowest;
+  for (int stage = 0; stage < stages_; ++stage) {
+    fastest = std::max(fastest, ledger_.version(stage));
+  }
+  const bool used_up = until_ > start_ && fastest >= until_ && until_ < limit_;
+  window_.Observe(slowest, used_up, now);
+  const int64_t until = std::min(limit_, slowest + window_.size());
+  // Not one message per update: an eighth of the window at a time.
+  const int64_t enough = std::max<int64_t>(1, window_.size() / 8);
+  if (until - until_ >= enough || (until == limit_ && until > until_)) {
+    GrantUntil(until);
+  }
+}
+
+void RunController::GrantUntil(int64_t until) {
+  v1::CoordinatorMessage message;
+  message.set_generation(generation_);
+  v1::Grant& grant = *message.mutable_grant();
+  grant.set_until(until);
+  grant.set_final_update(final_);
+  for (int64_t update = until_ + 1; update <= until; ++update) {
+    const v1::Cut cut = CutAt(setup_.config, update, final_,
+                              requested_snapshots_.contains(update));
+    if (cut.evaluate()) ledger_.ExpectEvaluation(update);
+    if (cut.evaluate() || cut.snapshot()) *grant.add_cuts() = cut;
+  }
+  until_ = until;
+  for (int64_t worker : slots_) effects_.Send(worker, message);
+}
+
+double RunController::SecondsAt(base::SteadyTime now) const {
+  if (!started_.has_value()) return seconds_before_;
+  const double seconds =
+      seconds_before_ + base::Seconds(now - *started_).count();
+  // Events carry the time at which they arrived; rows never go back.
+  return statistics_.last().has_value()
+             ? std::max(seconds, statistics_.last()->seconds)
+             : seconds;
+}
+
+}  // namespace gimbal::coordinator

@@ -1,0 +1,123 @@
+// The answer to GetStatus.
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "coordinator/run/run_controller.h"
+
+namespace gimbal::coordinator {
+namespace {
+
+std::string LayersOf(const v1::StagePlacement& placement, bool first,
+                     bool last) {
+  const int begin = placement.first_block();
+  const int end = begin + placement.blocks() - 1;
+  return absl::StrCat(first ? "embedding, " : "",
+                      begin == end ? absl::StrCat("block ", begin)
+                                   : absl::StrCat("blocks ", begin, "-", end),
+                      last ? ", head" : "");
+}
+
+double BusyFraction(const v1::StageTimes& times) {
+  const double busy = times.forward() + times.backward() + times.update() +
+                      times.refresh() + times.checkpoint() + times.evaluate();
+  const double total = busy + times.send() + times.recv() + times.idle();
+  return total > 0 ? busy / total : 0;
+}
+
+// "ASYNC_1F1B" -> "async-1f1b", "BASIS_ROTATION" -> "basis_rotation".
+std::string YamlName(std::string name, size_t prefix, char separator) {
+  name.erase(0, prefix);
+  for (char& c : name) {
+    c = c == '_' ? separator : absl::ascii_tolower(c);
+  }
+  return name;
+}
+
+}  // namespace
+
+v1::GetStatusResponse RunController::Status(base::SteadyTime now) const {
+  v1::GetStatusResponse status;
+  status.set_run_id(setup_.run_id);
+  status.set_name(setup_.config.run().name());
+  status.set_run_dir(setup_.run_dir);
+  status.set_state(machine_.state());
+  status.set_reason(machine_.reason());
+  status.set_steps(setup_.config.run().steps());
+  status.set_wall_seconds(SecondsAt(now));
+  status.set_generation(generation_);
+  status.set_schedule(
+      YamlName(v1::ScheduleKind_Name(setup_.config.pipeline().schedule()),
+               sizeof("SCHEDULE_KIND_") - 1, '-'));
+  status.set_optimizer(
+      YamlName(v1::OptimizerName_Name(setup_.config.optimizer().name()),
+               sizeof("OPTIMIZER_NAME_") - 1, '_'));
+  if (committed_.has_value()) status.set_last_checkpoint(*committed_);
+  if (exit_code_.has_value()) status.set_exit_code(*exit_code_);
+  FillProgress(status);
+  for (int stage = 0; stage < stages_; ++stage) {
+    FillStage(stage, *status.add_stages());
+  }
+  for (const auto& [id, worker] : table_.workers()) {
+    v1::WorkerView& view = *status.add_workers();
+    view.set_worker_id(id);
+    view.set_name(worker.facts.name());
+    view.set_pid(worker.facts.pid());
+    view.set_heartbeat_age_seconds(
+        base::Seconds(now - worker.last_heard).count());
+    view.set_metrics_address(worker.facts.metrics_address());
+    view.set_peak_rss_bytes(worker.peak_rss_bytes);
+    for (int stage : StagesOf(id)) view.add_stages(stage);
+    view.set_state(WorkerState(worker));
+  }
+  return status;
+}
+
+void RunController::FillProgress(v1::GetStatusResponse& status) const {
+  status.set_tokens_per_second(statistics_.tokens_per_second());
+  if (const auto& last = statistics_.last(); last.has_value()) {
+    status.set_update(last->step);
+    status.set_tokens(last->tokens);
+    status.set_loss(last->loss);
+    status.set_smoothed_loss(*statistics_.smoothed_loss());
+  }
+  if (statistics_.valid_loss().has_value()) {
+    status.set_valid_loss(*statistics_.valid_loss());
+    status.set_valid_update(*statistics_.valid_update());
+  }
+  const bool training = machine_.state() == v1::RUN_STATE_RUNNING ||
+                        machine_.state() == v1::RUN_STATE_DRAINING;
+  if (training && window_.updates_per_second() > 0) {
+    const int64_t last = stop_at_.value_or(final_);
+    status.set_eta_seconds(static_cast<double>(last - status.update()) /
+                           window_.updates_per_second());
+  }
+}
+
+void RunController::FillStage(int stage, v1::StageView& view) const {
+  const StageInfo& info = stage_info_[stage];
+  view.set_stage(stage);
+  view.set_worker_id(slots_[slot_of_stage_[stage]]);
+  view.set_layers(
+      LayersOf(setup_.plan[stage], stage == 0, stage == stages_ - 1));
+  view.set_weight_version(ledger_.version(stage));
+  view.set_delay_expected(worker::Delay(schedule_, stage));
+  if (statistics_.last().has_value()) {
+    view.set_staleness(statistics_.last()->staleness[stage]);
+  }
+  view.set_staleness_mean(statistics_.staleness_mean(stage));
+  view.set_staleness_max(statistics_.staleness_max(stage));
+  view.set_restarts(info.restarts);
+  if (info.status.has_value()) {
+    view.set_busy_fraction(BusyFraction(info.status->times()));
+    view.set_refreshes(info.status->refreshes());
+    view.set_activity(info.status->activity());
+  }
+}
+
+std::string RunController::WorkerState(const Worker& worker) const {
+  if (!worker.in_session) return "joining";
+  if (StagesOf(worker.id).empty()) return "spare";
+  if (finished_.contains(worker.id)) return "finished";
+  return ready_.contains(worker.id) ? "training" : "loading";
+}
+
+}  // namespace gimbal::coordinator

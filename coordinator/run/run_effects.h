@@ -1,0 +1,45 @@
+// What the run controller wants done in the world. The controller calls these;
+// they do it (or fail) and never call back into the controller.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "coordinator/checkpoint/snapshot_collector.h"
+#include "coordinator/ledger/metrics_row.h"
+#include "gimbal/v1/control_service.pb.h"
+
+namespace gimbal::coordinator {
+
+// Numbers that grow by one each time and are never given twice, not even after
+// a restart of the coordinator.
+enum class Counter { kIncarnation, kGeneration };
+
+class RunEffects {
+ public:
+  virtual ~RunEffects() = default;
+
+  // To the worker's session; nothing happens when it is gone.
+  virtual void Send(int64_t worker, const v1::CoordinatorMessage& message) = 0;
+  // Ends the worker's session with this status.
+  virtual void Disconnect(int64_t worker, const absl::Status& reason) = 0;
+
+  virtual absl::StatusOr<int64_t> Next(Counter counter) = 0;
+  // Notes a decision and its reason for people and for a later replay.
+  virtual void Record(const std::string& what, const std::string& reason) = 0;
+
+  virtual absl::Status WriteRow(const MetricsRow& row) = 0;
+  // Drops the rows beyond update `last`; the kept ones.
+  virtual absl::StatusOr<std::vector<MetricsRow>> KeepRows(int64_t last) = 0;
+
+  // Makes a whole checkpoint count; rows up to its update were written before.
+  virtual absl::Status CommitCheckpoint(const CheckpointContent& content) = 0;
+  virtual void GiveUpCheckpoint(int64_t update, const std::string& reason) = 0;
+  // Newest checkpoint that is whole on disk; 0 when there is none.
+  virtual absl::StatusOr<int64_t> NewestCheckpoint() = 0;
+};
+
+}  // namespace gimbal::coordinator
