@@ -2,32 +2,31 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "common/io/file.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/status_conversion.h"
 #include "gimbal/v1/admin_service.grpc.pb.h"
 
 namespace gimbal::cli {
 namespace {
 
-absl::Status ToStatus(const grpc::Status& status, const std::string& address) {
-  if (status.ok()) return absl::OkStatus();
-  const auto code = static_cast<absl::StatusCode>(status.error_code());
-  if (code == absl::StatusCode::kUnavailable ||
-      code == absl::StatusCode::kDeadlineExceeded) {
-    return absl::UnavailableError(
-        absl::StrCat("no answer from a coordinator at ", address, " (",
-                     status.error_message(), "); is the run still going?"));
-  }
-  return absl::Status(code, status.error_message());
+constexpr std::chrono::milliseconds ToMillis(base::Seconds seconds) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(seconds);
 }
 
-void SetDeadline(grpc::ClientContext* context, base::Seconds timeout) {
-  context->set_deadline(
-      std::chrono::system_clock::now() +
-      std::chrono::duration_cast<std::chrono::milliseconds>(timeout));
+absl::Status ToStatus(const grpc::Status& status, const std::string& address) {
+  const absl::Status result = rpc::FromGrpc(status);
+  if (!absl::IsUnavailable(result) && !absl::IsDeadlineExceeded(result)) {
+    return result;
+  }
+  return absl::UnavailableError(absl::StrCat("no answer from a coordinator at ",
+                                             address, " (", result.message(),
+                                             "); is the run still going?"));
 }
 
 }  // namespace
@@ -40,8 +39,7 @@ struct AdminClient::Impl {
 AdminClient::AdminClient(const std::string& address)
     : impl_(std::make_unique<Impl>()) {
   impl_->address = address;
-  impl_->stub = v1::AdminService::NewStub(
-      grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  impl_->stub = v1::AdminService::NewStub(rpc::MakeChannel(address));
 }
 
 AdminClient::~AdminClient() = default;
@@ -49,7 +47,7 @@ AdminClient::~AdminClient() = default;
 absl::StatusOr<v1::GetStatusResponse> AdminClient::GetStatus(
     base::Seconds timeout) const {
   grpc::ClientContext context;
-  SetDeadline(&context, timeout);
+  rpc::SetTimeout(context, ToMillis(timeout));
   v1::GetStatusResponse response;
   const absl::Status status = ToStatus(
       impl_->stub->GetStatus(&context, v1::GetStatusRequest(), &response),
@@ -62,7 +60,7 @@ absl::StatusOr<v1::CommandResponse> AdminClient::Command(
     v1::CommandRequest::Verb verb, const std::string& reason,
     base::Seconds timeout) const {
   grpc::ClientContext context;
-  SetDeadline(&context, timeout);
+  rpc::SetTimeout(context, ToMillis(timeout));
   v1::CommandRequest request;
   request.set_verb(verb);
   request.set_reason(reason);

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "coordinator/cli/commands.h"
+#include "coordinator/cli/compare.h"
 #include "coordinator/cli/prepare.h"
 
 namespace gimbal::cli {
@@ -24,10 +25,32 @@ void AddPrepare(CLI::App& app, int* exit_code) {
   verb->callback([=] { *exit_code = RunPrepare(*options); });
 }
 
+void AddCompare(CLI::App& app, int* exit_code) {
+  CLI::App* verb = app.add_subcommand(
+      "compare",
+      "Runs side by side: losses, updates to a loss, slow-down, speed.");
+  auto options = std::make_shared<CompareOptions>();
+  verb->add_option("RUN_DIR", options->run_dirs,
+                   "run folders; the first is the one to compare with")
+      ->required();
+  verb->add_option("--target-loss", options->targets,
+                   "losses to reach, by commas [chosen from the data]")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  verb->add_option("--plot", options->plot, "SVG file of the loss curves");
+  verb->add_option("--title", options->title, "title of the plot")
+      ->capture_default_str();
+  verb->footer(
+      "Example:\n  gimbal compare runs/sync runs/async --target-loss 2.2,2.0 "
+      "\\\n      --plot loss.svg");
+  verb->callback([=] { *exit_code = RunCompare(*options); });
+}
+
 }  // namespace
 
 void AddDataCommands(CLI::App& app, int* exit_code) {
   AddPrepare(app, exit_code);
+  AddCompare(app, exit_code);
 }
 
 }  // namespace gimbal::cli

@@ -6,6 +6,7 @@
 #include "common/config/run_config_io.h"
 #include "coordinator/cli/commands.h"
 #include "coordinator/cli/exit_code.h"
+#include "coordinator/cli/plan.h"
 #include "coordinator/cli/train.h"
 
 namespace gimbal::cli {
@@ -68,11 +69,30 @@ void AddConfig(CLI::App& app, int* exit_code) {
   });
 }
 
+void AddPlan(CLI::App& app, int* exit_code) {
+  CLI::App* verb = app.add_subcommand(
+      "plan",
+      "Shows layers, memory, delay and refresh period of every stage; runs "
+      "nothing.");
+  auto options = std::make_shared<PlanOptions>();
+  verb->add_option("CONFIG", options->config_path, "config of the run")
+      ->required();
+  verb->add_option("--set", options->overrides,
+                   "override a key of the config: a.b=c; may be repeated")
+      ->allow_extra_args(false);
+  verb->add_flag("--json", options->json, "print JSON");
+  verb->footer(
+      "Example:\n  gimbal plan deploy/examples/quickstart.yaml --set "
+      "pipeline.stages=8");
+  verb->callback([=] { *exit_code = RunPlan(*options); });
+}
+
 }  // namespace
 
 void AddRunCommands(CLI::App& app, int* exit_code) {
   AddTrain(app, exit_code);
   AddConfig(app, exit_code);
+  AddPlan(app, exit_code);
 }
 
 }  // namespace gimbal::cli

@@ -15,6 +15,7 @@
 #include "coordinator/cli/admin_client.h"
 #include "coordinator/cli/port_check.h"
 #include "worker/data/token_source.h"
+#include "worker/pipeline/specs.h"
 
 namespace gimbal::cli {
 namespace {
@@ -138,9 +139,7 @@ int DefaultWorkers(int stages, int cores) {
 
 absl::Status CheckData(const v1::RunConfig& config) {
   const v1::DataSection& data = config.data();
-  const worker::DataFormat format = data.format() == v1::DATA_FORMAT_TEXT
-                                        ? worker::DataFormat::kText
-                                        : worker::DataFormat::kTokens;
+  const worker::DataFormat format = worker::DataFormatOf(config);
   const int vocab = config.model().vocab();
   const int context = config.model().context();
   GIMBAL_RETURN_IF_ERROR(

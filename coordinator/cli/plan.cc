@@ -1,0 +1,131 @@
+#include "coordinator/cli/plan.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/status_macros.h"
+#include "common/config/run_config_io.h"
+#include "coordinator/cli/exit_code.h"
+#include "coordinator/cli/format.h"
+#include "coordinator/planner/placement.h"
+#include "worker/pipeline/memory_plan.h"
+#include "worker/pipeline/specs.h"
+
+namespace gimbal::cli {
+namespace {
+
+struct StagePlan {
+  int stage = 0;
+  std::string layers;
+  int64_t delay = 0;
+  int refresh_period = 0;  // updates; 0: the optimizer has no basis
+  worker::StageMemory memory;
+};
+
+// "embedding, blocks 0-1", "block 7, head"
+std::string Layers(const worker::StageSpec& spec) {
+  const int last = spec.first_block + spec.blocks - 1;
+  std::string text = spec.blocks == 1
+                         ? absl::StrCat("block ", spec.first_block)
+                         : absl::StrCat("blocks ", spec.first_block, "-", last);
+  if (spec.first) text = "embedding, " + text;
+  if (spec.last) text += ", head";
+  return text;
+}
+
+absl::StatusOr<std::vector<StagePlan>> MakePlan(const v1::RunConfig& config) {
+  GIMBAL_ASSIGN_OR_RETURN(const std::vector<v1::StagePlacement> placements,
+                          coordinator::PlanStages(config));
+  const worker::ScheduleSpec schedule = worker::ScheduleSpecOf(config);
+  const bool rotates =
+      config.optimizer().name() == v1::OPTIMIZER_NAME_BASIS_ROTATION;
+  std::vector<StagePlan> plan;
+  for (const v1::StagePlacement& placement : placements) {
+    plan.push_back(
+        {.stage = placement.stage(),
+         .layers = Layers(worker::StageSpecOf(config, placement)),
+         .delay = worker::Delay(schedule, placement.stage()),
+         .refresh_period = rotates ? config.optimizer().rotation().period() : 0,
+         .memory = worker::PlanStage(config, placement)});
+  }
+  return plan;
+}
+
+std::string ToJson(const std::vector<StagePlan>& plan) {
+  nlohmann::ordered_json stages = nlohmann::ordered_json::array();
+  for (const StagePlan& stage : plan) {
+    const worker::StageMemory& memory = stage.memory;
+    nlohmann::ordered_json row = {{"stage", stage.stage},
+                                  {"layers", stage.layers},
+                                  {"parameters", memory.parameters},
+                                  {"delay", stage.delay},
+                                  {"weight_versions", memory.weight_versions},
+                                  {"weights_bytes", memory.weights},
+                                  {"gradients_bytes", memory.gradients},
+                                  {"optimizer_bytes", memory.optimizer},
+                                  {"activation_slots", memory.activation_slots},
+                                  {"activations_bytes", memory.activations},
+                                  {"messages_bytes", memory.messages},
+                                  {"snapshot_bytes", memory.snapshot},
+                                  {"total_bytes", memory.total()}};
+    if (stage.refresh_period > 0) {
+      row["refresh_period"] = stage.refresh_period;
+    }
+    stages.push_back(std::move(row));
+  }
+  return nlohmann::ordered_json{{"stages", stages}}.dump(2) + "\n";
+}
+
+std::string ToTable(const std::vector<StagePlan>& plan) {
+  TextTable table({"stage", "layers", "parameters", "delay", "refresh",
+                   "weights", "gradients", "optimizer", "activations",
+                   "messages", "snapshot", "total"});
+  int64_t parameters = 0, total = 0;
+  for (const StagePlan& stage : plan) {
+    const worker::StageMemory& memory = stage.memory;
+    table.AddRow(
+        {absl::StrCat(stage.stage), stage.layers,
+         FormatCount(memory.parameters), absl::StrCat(stage.delay),
+         stage.refresh_period > 0 ? absl::StrCat(stage.refresh_period) : "-",
+         absl::StrFormat("%s (%d)", FormatBytes(memory.weights),
+                         memory.weight_versions),
+         FormatBytes(memory.gradients), FormatBytes(memory.optimizer),
+         absl::StrFormat("%s (%d)", FormatBytes(memory.activations),
+                         memory.activation_slots),
+         FormatBytes(memory.messages), FormatBytes(memory.snapshot),
+         FormatBytes(memory.total())});
+    parameters += memory.parameters;
+    total += memory.total();
+  }
+  const auto heaviest = std::max_element(
+      plan.begin(), plan.end(), [](const StagePlan& a, const StagePlan& b) {
+        return a.memory.total() < b.memory.total();
+      });
+  return absl::StrFormat(
+      "%s\nweights (versions kept), activations (microbatches in flight); "
+      "refresh: updates between\n%s parameters, %s over all stages; the "
+      "heaviest is stage %d\n",
+      table.ToString(), FormatCount(parameters), FormatBytes(total),
+      heaviest->stage);
+}
+
+absl::Status Show(const PlanOptions& options) {
+  GIMBAL_ASSIGN_OR_RETURN(
+      const v1::RunConfig config,
+      config::LoadRunConfig(options.config_path, options.overrides));
+  GIMBAL_ASSIGN_OR_RETURN(const std::vector<StagePlan> plan, MakePlan(config));
+  std::printf("%s", (options.json ? ToJson(plan) : ToTable(plan)).c_str());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int RunPlan(const PlanOptions& options) {
+  const absl::Status status = Show(options);
+  return status.ok() ? kDone : Fail(status);
+}
+
+}  // namespace gimbal::cli

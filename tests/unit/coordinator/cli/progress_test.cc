@@ -1,0 +1,73 @@
+#include "coordinator/cli/progress.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace gimbal::cli {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+v1::GetStatusResponse Running(int stages) {
+  v1::GetStatusResponse status;
+  status.set_name("demo");
+  status.set_state(v1::RUN_STATE_RUNNING);
+  status.set_update(120);
+  status.set_steps(600);
+  status.set_tokens_per_second(12340.6);
+  status.set_loss(2.43125);
+  status.set_eta_seconds(65);
+  for (int s = 0; s < stages; ++s) {
+    v1::StageView* stage = status.add_stages();
+    stage->set_stage(s);
+    stage->set_layers("block");
+    stage->set_delay_expected(stages - 1 - s);
+    stage->set_staleness(stages - 1 - s);
+  }
+  return status;
+}
+
+TEST(ProgressTest, LineSaysItAll) {
+  v1::GetStatusResponse status = Running(4);
+  status.set_valid_loss(2.5);
+  status.set_valid_update(100);
+  EXPECT_EQ(ProgressLine(status),
+            "update 120/600  loss 2.4312  valid 2.5000 at 100  12,340 tokens/s"
+            "  staleness 3,2,1,0 (expected 3,2,1,0)  ETA 1 m 05 s");
+}
+
+TEST(ProgressTest, WhatIsUnknownIsLeftOut) {
+  v1::GetStatusResponse status = Running(1);
+  status.clear_loss();
+  status.clear_eta_seconds();
+  status.mutable_stages(0)->clear_staleness();
+  status.set_state(v1::RUN_STATE_WAITING_FOR_CAPACITY);
+  const std::string line = ProgressLine(status);
+  EXPECT_THAT(line, Not(HasSubstr("loss")));
+  EXPECT_THAT(line, Not(HasSubstr("ETA")));
+  EXPECT_THAT(line, HasSubstr("staleness - (expected 0)"));
+  EXPECT_THAT(line, HasSubstr("[waiting for capacity]"));
+}
+
+TEST(ProgressTest, BlockHasARowPerStageUnlessThereAreMany) {
+  EXPECT_EQ(ProgressBlock(Running(4)).size(), 3 + 2 + 4);
+  EXPECT_EQ(ProgressBlock(Running(64)).size(), 3 + 1);
+}
+
+TEST(ProgressTest, ReportNamesReasonAndWorkers) {
+  v1::GetStatusResponse status = Running(1);
+  status.set_state(v1::RUN_STATE_RECOVERING);
+  status.set_reason("worker-0 was lost");
+  status.mutable_stages(0)->set_worker_id(7);
+  v1::WorkerView* worker = status.add_workers();
+  worker->set_worker_id(7);
+  worker->set_name("worker-0");
+  const std::string report = StatusReport(status);
+  EXPECT_THAT(report, HasSubstr("recovering"));
+  EXPECT_THAT(report, HasSubstr("(worker-0 was lost)"));
+  EXPECT_THAT(report, HasSubstr("    0  block   worker-0"));
+}
+
+}  // namespace
+}  // namespace gimbal::cli
