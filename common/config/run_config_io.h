@@ -26,7 +26,8 @@ absl::StatusOr<v1::RunConfig> ParseRunConfig(
     const std::string& text, const std::string& name,
     std::span<const std::string> overrides);
 
-// The resolved config as YAML that LoadRunConfig reads back to the same message.
+// The resolved config as YAML that LoadRunConfig reads back to the same
+// message.
 std::string ToYaml(const v1::RunConfig& config);
 
 // SHA-256 (lower-case hex) over everything that can change a number of the run;

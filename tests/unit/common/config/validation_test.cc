@@ -1,0 +1,92 @@
+#include "common/config/validation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/status_matchers.h"
+#include "tests/unit/common/config/minimal_config.h"
+
+namespace gimbal::config {
+namespace {
+
+using absl::StatusCode;
+using test_support::IsOk;
+using test_support::StatusIs;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+struct Refused {
+  std::vector<std::string> overrides;
+  const char* message;
+};
+
+class RefusedTest : public testing::TestWithParam<Refused> {};
+
+TEST_P(RefusedTest, NamesKeyAndReason) {
+  EXPECT_THAT(
+      Load(GetParam().overrides),
+      StatusIs(StatusCode::kInvalidArgument, HasSubstr(GetParam().message)));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, RefusedTest,
+    testing::Values(
+        Refused{{"model.heads=5"},
+                "--set model.heads=5: model.heads: heads (5) must divide "
+                "hidden (32)"},
+        Refused{{"model.kv_heads=2"}, "must be 0 or equal to heads (4)"},
+        Refused{{"model.tie_embeddings=true"}, "only false"},
+        Refused{{"pipeline.stages=5"},
+                "5 stages need at least 5 layers, model.layers is 4"},
+        Refused{{"pipeline.stages=2", "pipeline.split=[2,3]"},
+                "[2, 3] sums to 5, model.layers is 4"},
+        Refused{{"pipeline.stages=2", "pipeline.split=[1,2,1]"},
+                "[1, 2, 1] has 3 entries, pipeline.stages is 2"},
+        Refused{{"pipeline.stages=2", "pipeline.split=[4,0]"},
+                "at least 1 layer"},
+        Refused{{"pipeline.stages=2", "pipeline.split=[5,-1]"},
+                "at least 1 layer"},
+        Refused{{"optimizer.betas=[0.9]"}, "exactly 2 numbers, found 1"},
+        Refused{{"optimizer.betas=[0.9,0.9,0.9]"}, "exactly 2 numbers"},
+        Refused{{"optimizer.schedule.warmup=101"},
+                "101 updates of warm-up, but run.steps is 100"},
+        Refused{{"staleness.mitigation=[lr_discount]"}, "only [none]"},
+        Refused{{"staleness.mitigation=[none,none]"}, "only [none]"},
+        Refused{{"data.tokenizer=bpe"}, "unknown tokenizer 'bpe'"},
+        Refused{{"data.format=text", "model.vocab=255"},
+                "vocab must be at least 256, not 255"},
+        Refused{{"batch.microbatch=2147483647"},
+                "microbatch * context must be at most 2147483647"},
+        Refused{{"cluster.listen=localhost"}, "expected HOST:PORT"},
+        Refused{{"cluster.listen=':80'"}, "expected HOST:PORT"},
+        Refused{{"cluster.metrics_listen=0.0.0.0:65536"},
+                "expected HOST:PORT"}));
+
+TEST(ValidationTest, NamesTheFileWhenTheKeyHasItsDefault) {
+  EXPECT_THAT(
+      ParseRunConfig("run: {steps: 5}\n"
+                     "data: {train: x, format: text}\n"
+                     "model: {layers: 1, hidden: 8, heads: 3, context: 4}\n",
+                     "test.yaml", {}),
+      StatusIs(StatusCode::kInvalidArgument,
+               StartsWith("test.yaml:3: model.heads: ")));
+  const std::vector<std::string> overrides = {"model.layers=1"};
+  EXPECT_THAT(
+      ParseRunConfig("run: {steps: 5}\ndata: {train: x, tokenizer: bpe}\n"
+                     "model: {hidden: 8, heads: 2, context: 4}\n",
+                     "test.yaml", overrides),
+      StatusIs(StatusCode::kInvalidArgument,
+               StartsWith("test.yaml:2: data.tokenizer: ")));
+}
+
+TEST(ValidationTest, AcceptsTheBorders) {
+  EXPECT_THAT(Load({"pipeline.stages=4"}), IsOk());
+  EXPECT_THAT(Load({"pipeline.stages=2", "pipeline.split=[1,3]"}), IsOk());
+  EXPECT_THAT(Load({"optimizer.schedule.warmup=100"}), IsOk());
+  EXPECT_THAT(Load({"model.kv_heads=4"}), IsOk());
+  EXPECT_THAT(Load({"model.vocab=255", "data.format=tokens"}), IsOk());
+  EXPECT_THAT(Load({"cluster.listen='[::1]:50051'"}), IsOk());
+}
+
+}  // namespace
+}  // namespace gimbal::config

@@ -1,0 +1,115 @@
+#include "common/config/value_reader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <yaml-cpp/yaml.h>
+
+#include "tests/support/status_matchers.h"
+
+namespace gimbal::config {
+namespace {
+
+using absl::StatusCode;
+using test_support::IsOk;
+using test_support::StatusIs;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+absl::Status Set(v1::RunConfig& config, const char* path, const char* yaml) {
+  return SetValue(config, *FindKey(path), YAML::Load(yaml));
+}
+
+TEST(ValueReaderTest, SetsEveryKindOfField) {
+  v1::RunConfig c;
+  EXPECT_THAT(Set(c, "model.layers", "12"), IsOk());
+  EXPECT_THAT(Set(c, "run.steps", "5000000000"), IsOk());
+  EXPECT_THAT(Set(c, "run.seed", "18446744073709551615"), IsOk());
+  EXPECT_THAT(Set(c, "run.name", "2024"), IsOk());
+  EXPECT_THAT(Set(c, "optimizer.lr", "3"), IsOk());
+  EXPECT_THAT(Set(c, "model.qkv_bias", "true"), IsOk());
+  EXPECT_THAT(Set(c, "pipeline.schedule", "Async_1F1B"), IsOk());
+  EXPECT_THAT(Set(c, "cluster.lease", "1.5s"), IsOk());
+  EXPECT_EQ(c.model().layers(), 12);
+  EXPECT_EQ(c.run().steps(), 5'000'000'000);
+  EXPECT_EQ(c.run().seed(), UINT64_MAX);
+  EXPECT_EQ(c.run().name(), "2024");
+  EXPECT_EQ(c.optimizer().lr(), 3.0);
+  EXPECT_TRUE(c.model().qkv_bias());
+  EXPECT_EQ(c.pipeline().schedule(), v1::SCHEDULE_KIND_ASYNC_1F1B);
+  EXPECT_EQ(c.cluster().lease().seconds(), 1);
+  EXPECT_EQ(c.cluster().lease().nanos(), 500'000'000);
+}
+
+TEST(ValueReaderTest, ReplacesLists) {
+  v1::RunConfig c;
+  EXPECT_THAT(Set(c, "pipeline.split", "[2, 2]"), IsOk());
+  EXPECT_THAT(Set(c, "pipeline.split", "[1, 3]"), IsOk());
+  EXPECT_THAT(c.pipeline().split(), ElementsAre(1, 3));
+  EXPECT_THAT(Set(c, "pipeline.split", "auto"), IsOk());
+  EXPECT_TRUE(c.pipeline().split().empty());
+  EXPECT_THAT(Set(c, "optimizer.betas", "[0.9, 0.95]"), IsOk());
+  EXPECT_THAT(c.optimizer().betas(), ElementsAre(0.9, 0.95));
+}
+
+struct BadValue {
+  const char* path;
+  const char* yaml;
+  const char* message;
+};
+
+class BadValueTest : public testing::TestWithParam<BadValue> {};
+
+TEST_P(BadValueTest, SaysWhatWasFoundAndExpected) {
+  v1::RunConfig config;
+  EXPECT_THAT(
+      Set(config, GetParam().path, GetParam().yaml),
+      StatusIs(StatusCode::kInvalidArgument, HasSubstr(GetParam().message)));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BadValueTest,
+    testing::Values(
+        BadValue{"model.layers", "1.5",
+                 "found '1.5', expected an integer, at least 1 (number of "
+                 "transformer blocks)"},
+        BadValue{"model.layers", "'12'", "found the text \"12\", expected an"},
+        BadValue{"model.layers", "0", "found '0', expected an integer, at"},
+        BadValue{"model.layers", "4294967297", "found '4294967297'"},
+        BadValue{"model.layers", "", "found nothing"},
+        BadValue{"model.layers", "~", "found nothing"},
+        BadValue{"model.layers", "[1]", "found a list"},
+        BadValue{"model.layers", "{a: 1}", "found a section"},
+        BadValue{"run.seed", "-1", "found '-1', expected an integer"},
+        BadValue{"optimizer.lr", "0", "expected a number, above 0"},
+        BadValue{"optimizer.lr", ".nan", "found '.nan'"},
+        BadValue{"optimizer.lr", "inf", "found 'inf'"},
+        BadValue{"optimizer.lr", "abc", "found 'abc'"},
+        BadValue{"optimizer.schedule.min_ratio", "1.01", "from 0 to 1"},
+        BadValue{"cluster.spares", "1", "expected an integer, only 0"},
+        BadValue{"model.qkv_bias", "yes", "expected true or false"},
+        BadValue{"model.qkv_bias", "'true'", "found the text \"true\""},
+        BadValue{"pipeline.schedule", "2bw",
+                 "found '2bw', expected one of async-1f1b, 1f1b, gpipe"},
+        BadValue{"pipeline.stash", "none", "expected only full (full: "},
+        BadValue{"cluster.lease", "3", "expected a duration such as 3s"},
+        BadValue{"cluster.lease", "50ms", "at least 0.1s"},
+        BadValue{"run.name", "[a]", "found a list, expected a text"},
+        BadValue{"run.name", "\"a\\tb\"", "expected a text"},
+        BadValue{"data.train", "''", "found the text \"\""},
+        BadValue{"optimizer.betas", "0.9", "expected a list of numbers"},
+        BadValue{"optimizer.betas", "[]", "found an empty list"},
+        BadValue{"optimizer.betas", "[0.9, 1.0]", "found '1.0'"},
+        BadValue{"optimizer.betas", "[0.9, [0.9]]", "found a list"},
+        BadValue{"pipeline.split", "all",
+                 "found 'all', expected auto or a list of integers"},
+        BadValue{"pipeline.split", "[2, 2.5]", "found '2.5'"},
+        BadValue{"pipeline.split", "[]", "found an empty list"}));
+
+TEST(ValueReaderTest, CutsLongTexts) {
+  v1::RunConfig config;
+  const std::string text(1000, 'x');
+  EXPECT_LT(Set(config, "model.layers", text.c_str()).message().size(), 250);
+}
+
+}  // namespace
+}  // namespace gimbal::config
