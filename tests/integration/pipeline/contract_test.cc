@@ -1,0 +1,172 @@
+// One config, one sequence of numbers: whatever the number of workers, whatever
+// the load, whenever it was stopped and restarted.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "tests/support/local_pipeline.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace gimbal::worker {
+namespace {
+
+using test_support::IsOk;
+using test_support::PipelineOptions;
+using test_support::PipelineResult;
+using test_support::RunPipeline;
+
+struct Case {
+  ScheduleKind kind;
+  int stages;
+  int accumulate;
+};
+
+PipelineOptions OptionsOf(const Case& test_case) {
+  PipelineOptions options;
+  options.model.layers = std::max(4, test_case.stages);
+  options.schedule = {test_case.kind, test_case.stages, test_case.accumulate,
+                      test_case.kind != ScheduleKind::kAsync1F1B};
+  options.cuts[4] = {.evaluate = true};
+  options.cuts[12] = {.evaluate = true};
+  return options;
+}
+
+class Contract : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Contract, NumbersDoNotDependOnTheWorkers) {
+  PipelineOptions options = OptionsOf(GetParam());
+  const PipelineResult reference = RunPipeline(options);
+  ASSERT_THAT(reference.status, IsOk());
+  ASSERT_EQ(reference.losses.size(), 12u);
+  ASSERT_EQ(reference.evaluations.size(), 2u);
+  for (const int workers : {2, options.schedule.stages}) {
+    if (workers > options.schedule.stages) continue;
+    options.workers = workers;
+    const PipelineResult result = RunPipeline(options);
+    ASSERT_THAT(result.status, IsOk());
+    EXPECT_TRUE(result.SameNumbers(reference)) << workers << " workers";
+  }
+}
+
+TEST_P(Contract, StalenessIsTheDelay) {
+  const PipelineOptions options = OptionsOf(GetParam());
+  const PipelineResult result = RunPipeline(options);
+  for (const auto& [update, staleness] : result.staleness) {
+    for (int s = 0; s < options.schedule.stages; ++s) {
+      const int64_t distance = options.schedule.stages - 1 - s;
+      const int64_t a = options.schedule.accumulate;
+      const int64_t delay = options.schedule.kind == ScheduleKind::kAsync1F1B
+                                ? (distance + a - 1) / a
+                                : 0;
+      EXPECT_EQ(staleness[static_cast<size_t>(s)],
+                std::min(delay, update - 1))
+          << "stage " << s << ", update " << update;
+    }
+  }
+}
+
+TEST_P(Contract, RestartFromACutGoesOnWithTheSameNumbers) {
+  const test_support::TempDir folder;
+  PipelineOptions options = OptionsOf(GetParam());
+  options.checkpoint_root = folder.path();
+  const PipelineResult whole = RunPipeline(options);
+  ASSERT_THAT(whole.status, IsOk());
+
+  PipelineOptions first = options;
+  first.updates = 7;
+  first.fed_updates = 12;
+  first.cuts.erase(12);
+  first.cuts[7] = {.snapshot = true};
+  ASSERT_THAT(RunPipeline(first).status, IsOk());
+
+  PipelineOptions second = options;
+  second.start = 7;
+  second.workers = std::min(2, options.schedule.stages);
+  const PipelineResult rest = RunPipeline(second);
+  ASSERT_THAT(rest.status, IsOk());
+  EXPECT_EQ(rest.losses.size(), 5u);
+  for (const auto& [update, loss] : rest.losses) {
+    EXPECT_EQ(loss, whole.losses.at(update)) << update;
+    EXPECT_EQ(rest.squares.at(update), whole.squares.at(update)) << update;
+    EXPECT_EQ(rest.staleness.at(update), whole.staleness.at(update)) << update;
+  }
+  EXPECT_EQ(rest.weights, whole.weights);
+  EXPECT_EQ(rest.evaluations.at(12), whole.evaluations.at(12));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Contract,
+    ::testing::ValuesIn([] {
+      std::vector<Case> cases;
+      for (ScheduleKind kind : {ScheduleKind::kAsync1F1B, ScheduleKind::k1F1B,
+                                ScheduleKind::kGPipe}) {
+        for (const int stages : {1, 2, 4, 8}) {
+          for (const int accumulate : {1, 3}) {
+            cases.push_back({kind, stages, accumulate});
+          }
+        }
+      }
+      return cases;
+    }()));
+
+TEST(DeepPipeline, ThirtyTwoStagesOnOneAndTwoWorkers) {
+  PipelineOptions options = OptionsOf({ScheduleKind::kAsync1F1B, 32, 1});
+  options.updates = 40;
+  options.lr.steps = 40;
+  options.cuts.erase(12);
+  const PipelineResult one = RunPipeline(options);
+  ASSERT_THAT(one.status, IsOk());
+  EXPECT_EQ(one.staleness.at(40)[0], 31);
+  options.workers = 2;
+  EXPECT_TRUE(RunPipeline(options).SameNumbers(one));
+}
+
+TEST(ContractUnderLoad, BusyNeighboursChangeNothing) {
+  PipelineOptions options = OptionsOf({ScheduleKind::kAsync1F1B, 4, 1});
+  const PipelineResult quiet = RunPipeline(options);
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> load;
+  for (int i = 0; i < 4; ++i) {
+    load.emplace_back([&stop] {
+      while (!stop) {
+      }
+    });
+  }
+  options.workers = 4;
+  for (int round = 0; round < 5; ++round) {
+    EXPECT_TRUE(RunPipeline(options).SameNumbers(quiet));
+  }
+  stop = true;
+  for (std::thread& thread : load) thread.join();
+}
+
+// Synchronous schedules: the split changes nothing at all, gpipe and 1f1b agree.
+TEST(Synchronous, StageCountAndScheduleChangeNothing) {
+  const PipelineResult one =
+      RunPipeline(OptionsOf({ScheduleKind::kGPipe, 1, 3}));
+  for (const ScheduleKind kind : {ScheduleKind::kGPipe, ScheduleKind::k1F1B}) {
+    for (const int stages : {1, 2, 4}) {
+      const PipelineResult result = RunPipeline(OptionsOf({kind, stages, 3}));
+      EXPECT_EQ(result.losses, one.losses);
+      EXPECT_EQ(result.weights, one.weights);
+      EXPECT_EQ(result.evaluations, one.evaluations);
+    }
+  }
+}
+
+// P = 1 has no delay: asynchronous and synchronous are the same optimizer.
+TEST(Synchronous, OneStageIsThePlainOptimizer) {
+  for (const OptimizerKind optimizer :
+       {OptimizerKind::kAdamW, OptimizerKind::kBasisRotation}) {
+    PipelineOptions asynchronous = OptionsOf({ScheduleKind::kAsync1F1B, 1, 2});
+    PipelineOptions synchronous = OptionsOf({ScheduleKind::kGPipe, 1, 2});
+    asynchronous.optimizer.kind = synchronous.optimizer.kind = optimizer;
+    EXPECT_TRUE(
+        RunPipeline(asynchronous).SameNumbers(RunPipeline(synchronous)));
+  }
+}
+
+}  // namespace
+}  // namespace gimbal::worker

@@ -1,0 +1,159 @@
+// The pipeline against a plain program that knows nothing of pipelines: the
+// whole model on one thread, a list of old weights, and for each minibatch the
+// gradient at the composite point (w^(0)_{t-tau_0}, ..., w^(P-1)_{t-tau_{P-1}}),
+// applied to the newest weights.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "tests/support/local_pipeline.h"
+#include "tests/support/status_matchers.h"
+
+namespace gimbal::worker {
+namespace {
+
+using test_support::IsOk;
+using test_support::PipelineOptions;
+using test_support::PipelineResult;
+using test_support::RunPipeline;
+
+using Arena = std::vector<float>;
+
+class Reference {
+ public:
+  // `delay[s]` in updates; accumulate = 1.
+  Reference(const PipelineOptions& options, std::vector<int64_t> delays)
+      : options_(options),
+        delays_(std::move(delays)),
+        tokens_(test_support::RandomTokens(3000, options.model.vocab, 1)),
+        batches_(*tokens_, options.model.context, options.microbatch,
+                 options.seed, true),
+        whole_({.model = options.model,
+                .blocks = options.model.layers,
+                .first = true,
+                .last = true,
+                .microbatch = options.microbatch}),
+        slot_(whole_.NewSlot()) {
+    const int stages = static_cast<int>(delays_.size());
+    for (const StageSpec& spec : test_support::SplitEvenly(
+             options.model, stages, options.microbatch)) {
+      tables_.push_back(std::make_unique<ParameterTable>(
+          ParameterTable::ForStage(spec)));
+      optimizers_.push_back(
+          MakeOptimizer<float>(options.optimizer, *tables_.back()));
+      Arena weights(static_cast<size_t>(tables_.back()->size()));
+      tables_.back()->Initialize(options.seed, 0.3, weights.data());
+      history_.push_back({weights});
+    }
+  }
+
+  // Loss of update t, which is then applied.
+  double Update(int64_t t) {
+    Arena composite(static_cast<size_t>(whole_.table().size()));
+    for (size_t s = 0; s < tables_.size(); ++s) {
+      const int64_t version = std::max<int64_t>(0, t - 1 - delays_[s]);
+      const Arena& old = history_[s][static_cast<size_t>(version)];
+      for (const Param& p : tables_[s]->params()) {
+        std::copy_n(old.begin() + p.offset, p.size(),
+                    composite.begin() + whole_.table().at(p.name).offset);
+      }
+    }
+    const auto samples = static_cast<size_t>(options_.microbatch *
+                                             options_.model.context);
+    std::vector<int32_t> tokens(samples), targets(samples);
+    batches_.Fill(t - 1, tokens.data(), targets.data());
+    whole_.Forward(composite.data(), {.tokens = tokens, .targets = targets},
+                   slot_.get());
+    const double loss = whole_.loss(*slot_);
+    Arena gradient(composite.size());
+    whole_.Backward(composite.data(), nullptr, 1.0, slot_.get(),
+                    gradient.data(), nullptr);
+    for (size_t s = 0; s < tables_.size(); ++s) UpdateStage(s, t, gradient);
+    return loss;
+  }
+
+  Arena Weights(size_t stage, const std::string& name) const {
+    const Param& p = tables_[stage]->at(name);
+    const auto begin = history_[stage].back().begin() + p.offset;
+    return Arena(begin, begin + p.size());
+  }
+  const ParameterTable& table(size_t stage) const { return *tables_[stage]; }
+
+ private:
+  void UpdateStage(size_t s, int64_t t, const Arena& gradient) {
+    Arena mine(static_cast<size_t>(tables_[s]->size()));
+    for (const Param& p : tables_[s]->params()) {
+      std::copy_n(gradient.begin() + whole_.table().at(p.name).offset,
+                  p.size(), mine.begin() + p.offset);
+    }
+    double squares = 0;
+    const auto layers = LayerSquareSums(*tables_[s], mine.data());
+    for (size_t i = layers.size(); i-- > 0;) squares += layers[i];
+    Arena next(mine.size());
+    const bool refresh = t == 1 || t % options_.refresh_period == 0;
+    optimizers_[s]->Step({.update = t,
+                          .lr = LearningRate(options_.lr, t),
+                          .refresh = refresh,
+                          .scale = ClipScale(squares, options_.clip)},
+                         history_[s].back().data(), mine.data(), next.data());
+    history_[s].push_back(next);
+  }
+
+  const PipelineOptions options_;
+  const std::vector<int64_t> delays_;
+  const std::unique_ptr<TokenSource> tokens_;
+  const BatchSampler batches_;
+  Stage<float> whole_;
+  const Stage<float>::SlotPtr slot_;
+  std::vector<std::unique_ptr<ParameterTable>> tables_;
+  std::vector<std::unique_ptr<Optimizer<float>>> optimizers_;
+  std::vector<std::vector<Arena>> history_;  // by stage, by version
+};
+
+void ExpectSameNumbers(const PipelineOptions& options,
+                       std::vector<int64_t> delays) {
+  const PipelineResult result = RunPipeline(options);
+  ASSERT_THAT(result.status, IsOk());
+  Reference reference(options, delays);
+  for (int64_t t = 1; t <= options.updates; ++t) {
+    ASSERT_EQ(result.losses.at(t), reference.Update(t)) << "update " << t;
+  }
+  for (size_t s = 0; s < delays.size(); ++s) {
+    for (const Param& p : reference.table(s).params()) {
+      EXPECT_EQ(result.weights.at(p.name), reference.Weights(s, p.name))
+          << p.name;
+    }
+  }
+}
+
+TEST(Reference, FourAsynchronousStages) {
+  for (const OptimizerKind optimizer :
+       {OptimizerKind::kAdamW, OptimizerKind::kBasisRotation}) {
+    PipelineOptions options;
+    options.schedule = {ScheduleKind::kAsync1F1B, 4, 1};
+    options.optimizer.kind = optimizer;
+    options.workers = 2;
+    options.updates = 20;
+    ExpectSameNumbers(options, {3, 2, 1, 0});
+  }
+}
+
+// Delay 0 is the plain optimizer, bit for bit.
+TEST(Reference, DelayZeroIsThePlainOptimizer) {
+  for (const OptimizerKind optimizer :
+       {OptimizerKind::kAdamW, OptimizerKind::kBasisRotation}) {
+    for (const ScheduleKind kind : {ScheduleKind::kAsync1F1B,
+                                    ScheduleKind::k1F1B,
+                                    ScheduleKind::kGPipe}) {
+      PipelineOptions options;
+      options.schedule = {kind, 1, 1, kind != ScheduleKind::kAsync1F1B};
+      options.optimizer.kind = optimizer;
+      ExpectSameNumbers(options, {0});
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gimbal::worker

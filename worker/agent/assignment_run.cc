@@ -1,0 +1,299 @@
+#include "worker/agent/assignment_run.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+#include "common/base/random.h"
+#include "common/base/status_macros.h"
+#include "common/io/checkpoint_layout.h"
+#include "worker/compute/runtime.h"
+#include "worker/pipeline/memory_plan.h"
+#include "worker/pipeline/specs.h"
+#include "worker/transport/inprocess_link.h"
+#include "worker/transport/tcp_link.h"
+
+namespace gimbal::worker {
+namespace {
+
+// Time for all neighbours to load their stages and connect.
+constexpr std::chrono::seconds kConnectTime{120};
+
+Grant GrantOf(const v1::Grant& grant) {
+  Grant result{.until = grant.until(), .final_update = grant.final_update()};
+  for (const v1::Cut& cut : grant.cuts()) {
+    result.cuts[cut.update()] = {cut.evaluate(), cut.snapshot()};
+  }
+  return result;
+}
+
+}  // namespace
+
+AssignmentRun::AssignmentRun(int64_t generation, v1::Assignment assignment,
+                             LinkListener& listener,
+                             std::function<void(v1::WorkerMessage)> send)
+    : generation_(generation),
+      assignment_(std::move(assignment)),
+      listener_(listener),
+      outbox_(generation, std::move(send)) {
+  thread_ = std::thread([this] { Main(); });
+}
+
+AssignmentRun::~AssignmentRun() {
+  cancelled_ = true;
+  listener_.Abandon(generation_);
+  {
+    std::lock_guard lock(mutex_);
+    if (executor_ != nullptr) executor_->Cancel();
+  }
+  thread_.join();
+  for (const auto& link : links_) link->Close();
+}
+
+void AssignmentRun::Extend(const v1::Grant& grant) {
+  std::lock_guard lock(mutex_);
+  if (executor_ == nullptr) {
+    early_grants_.push_back(grant);
+  } else {
+    executor_->Extend(GrantOf(grant));
+  }
+}
+
+void AssignmentRun::Main() {
+  absl::Status status;
+  try {
+    status = Execute();
+  } catch (const std::bad_alloc&) {
+    int64_t bytes = 0;
+    for (const int stage : assignment_.stages()) {
+      bytes += PlanStage(assignment_.config(), assignment_.placements(stage))
+                   .total();
+    }
+    status = absl::ResourceExhaustedError(absl::StrCat(
+        "out of memory: the stages of this worker need ", bytes >> 20,
+        " MiB; use more stages, fewer samples per microbatch, or see "
+        "`gimbal plan`"));
+  }
+  if (cancelled_) return;
+  if (!status.ok()) ReportFailure(status);
+}
+
+absl::Status AssignmentRun::Execute() {
+  compute::PrepareComputeThread();
+  compute::SetThreads(assignment_.config().cluster().threads());
+  GIMBAL_RETURN_IF_ERROR(BuildStages());
+  GIMBAL_RETURN_IF_ERROR(ConnectEdges());
+  std::vector<StageRunner*> runners;
+  for (const auto& runner : runners_) {
+    runner->Start(assignment_.start_update());
+    runners.push_back(runner.get());
+  }
+  {
+    std::lock_guard lock(mutex_);
+    executor_ = std::make_unique<Executor>(std::move(runners), signal_);
+    for (const v1::Grant& grant : early_grants_) {
+      executor_->Extend(GrantOf(grant));
+    }
+    if (cancelled_) executor_->Cancel();
+  }
+  v1::WorkerMessage ready;
+  ready.mutable_ready();
+  outbox_.Post(std::move(ready));
+
+  GIMBAL_RETURN_IF_ERROR(executor_->Run());
+  snapshots_->Flush();
+  v1::WorkerMessage finished;
+  for (const v1::StageStatus& status : Statuses()) {
+    *finished.mutable_finished()->add_stages() = status;
+  }
+  outbox_.Post(std::move(finished));
+  return absl::OkStatus();
+}
+
+absl::Status AssignmentRun::BuildStages() {
+  const v1::RunConfig& config = assignment_.config();
+  const int last = config.pipeline().stages() - 1;
+  const auto& stages = assignment_.stages();
+  if (std::find(stages.begin(), stages.end(), 0) != stages.end() ||
+      std::find(stages.begin(), stages.end(), last) != stages.end()) {
+    GIMBAL_RETURN_IF_ERROR(data_.Open(config));
+  }
+  {
+    std::lock_guard lock(mutex_);
+    snapshots_ = std::make_unique<SnapshotWriter>(
+        assignment_.checkpoint_root(), signal_,
+        [this](const SnapshotResult& result) { ReportSnapshot(result); });
+  }
+  for (const int stage : stages) {
+    const StageSpec spec = StageSpecOf(config, assignment_.placements(stage));
+    auto runner = std::make_unique<StageRunner>(
+        StageOptions{.index = stage,
+                     .stage = spec,
+                     .schedule = ScheduleSpecOf(config),
+                     .optimizer = OptimizerSpecOf(config),
+                     .lr = LrSpecOf(config),
+                     .clip = config.optimizer().clip(),
+                     .refresh_period = config.optimizer().rotation().period(),
+                     .eval_batches = config.eval().batches(),
+                     .train = data_.train.get(),
+                     .valid = data_.valid.get()},
+        Events());
+    GIMBAL_RETURN_IF_ERROR(LoadState(runner.get(), spec));
+    std::lock_guard lock(mutex_);
+    runners_.push_back(std::move(runner));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AssignmentRun::LoadState(StageRunner* runner,
+                                      const StageSpec& spec) const {
+  StageState& state = runner->state();
+  const int64_t start = assignment_.start_update();
+  if (start > 0) {
+    return LoadStage(absl::StrCat(assignment_.checkpoint_root(), "/",
+                                  io::StepFolderName(start)),
+                     start, &state);
+  }
+  state.table.Initialize(assignment_.config().run().seed(),
+                         spec.model.init_std, state.stash.SlotFor(0));
+  state.stash.Publish(0);
+  return absl::OkStatus();
+}
+
+StageEvents AssignmentRun::Events() {
+  return {
+      .updated = [this](const UpdateReport& r) { outbox_.AddUpdate(r); },
+      .evaluated =
+          [this](int64_t update, double loss) {
+            outbox_.AddEvaluation(update, loss);
+          },
+      .snapshot =
+          [this](int stage, int64_t update, const StageState& state) {
+            return snapshots_->Take(stage, update, state);
+          },
+  };
+}
+
+StageRunner* AssignmentRun::FindRunner(int stage) const {
+  for (const auto& runner : runners_) {
+    if (runner->index() == stage) return runner.get();
+  }
+  return nullptr;
+}
+
+// Edges are connected in ascending order on every worker, so that no two
+// workers can wait for each other.
+absl::Status AssignmentRun::ConnectEdges() {
+  const v1::RunConfig& config = assignment_.config();
+  std::vector<std::pair<Link*, Link*>> ends(  // of each stage: up, down
+      static_cast<size_t>(config.pipeline().stages()));
+  for (int edge = 0; edge + 1 < config.pipeline().stages(); ++edge) {
+    const bool up_here = FindRunner(edge) != nullptr;
+    const bool down_here = FindRunner(edge + 1) != nullptr;
+    if (!up_here && !down_here) continue;
+    const EdgeSpec spec{
+        .identity = {.run = base::StreamOf(assignment_.run_id()),
+                     .generation = generation_,
+                     .edge = edge},
+        .rows = int64_t{config.batch().microbatch()} * config.model().context(),
+        .cols = config.model().hidden()};
+    if (up_here && down_here) {
+      auto [up, down] = InProcessLink::MakePair(spec, signal_);
+      ends[edge].second = up.get();
+      ends[edge + 1].first = down.get();
+      links_.push_back(std::move(up));
+      links_.push_back(std::move(down));
+      continue;
+    }
+    GIMBAL_ASSIGN_OR_RETURN(std::unique_ptr<Link> link,
+                            ConnectEdge(spec, up_here));
+    (up_here ? ends[edge].second : ends[edge + 1].first) = link.get();
+    links_.push_back(std::move(link));
+  }
+  for (const auto& runner : runners_) {
+    runner->Connect(ends[runner->index()].first,
+                    ends[runner->index()].second);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Link>> AssignmentRun::ConnectEdge(
+    const EdgeSpec& edge, bool upstream_here) {
+  const auto deadline = base::Clock::Real().Now() + kConnectTime;
+  const int peer = edge.identity.edge + 1;
+  absl::StatusOr<Socket> socket =
+      upstream_here
+          ? DialEdge(assignment_.placements(peer).data_address(),
+                     edge.identity, deadline,
+                     [this] { return cancelled_.load(); })
+          : listener_.Accept(edge.identity, deadline);
+  if (!socket.ok()) return socket.status();
+  return std::make_unique<TcpLink>(edge, std::move(socket).value(), signal_);
+}
+
+void AssignmentRun::ReportSnapshot(const SnapshotResult& result) {
+  v1::WorkerMessage message;
+  v1::SnapshotWritten* written = message.mutable_snapshot();
+  written->set_update(result.update);
+  written->set_stage(result.stage);
+  written->set_seconds(result.seconds);
+  if (!result.status.ok()) {
+    base::LogWarning(absl::StrCat("snapshot of stage ", result.stage,
+                                  " at update ", result.update, ": ",
+                                  absl::string_view(result.status.message())));
+    written->set_error(std::string(result.status.message()));
+  }
+  for (const SnapshotFile& file : result.files) {
+    v1::CheckpointFile* out = written->add_files();
+    out->set_path(file.path);
+    out->set_bytes(file.written.bytes);
+    out->set_sha256(file.written.sha256);
+  }
+  outbox_.Post(std::move(message));
+}
+
+void AssignmentRun::ReportFailure(const absl::Status& status) {
+  base::LogError(absl::StrCat(absl::string_view(status.message())));
+  // The first hosted stage stands for the worker.
+  v1::WorkerMessage message;
+  v1::WorkerFailure* failure = message.mutable_failure();
+  failure->set_kind(absl::IsUnavailable(status) ||
+                            absl::IsDeadlineExceeded(status)
+                        ? v1::WorkerFailure::KIND_LINK
+                        : v1::WorkerFailure::KIND_FATAL);
+  failure->set_stage(assignment_.stages().empty() ? 0
+                                                  : assignment_.stages(0));
+  failure->set_reason(std::string(status.message()));
+  outbox_.Post(std::move(message));
+}
+
+std::vector<v1::StageStatus> AssignmentRun::Statuses() const {
+  std::vector<v1::StageStatus> statuses;
+  std::lock_guard lock(mutex_);
+  for (const auto& runner : runners_) {
+    const RunnerStatus from = runner->status();
+    v1::StageStatus status;
+    status.set_stage(runner->index());
+    status.set_weight_version(from.weight_version);
+    status.set_activity(from.activity);
+    v1::StageTimes* times = status.mutable_times();
+    times->set_forward(from.times.forward);
+    times->set_backward(from.times.backward);
+    times->set_update(from.times.update);
+    times->set_refresh(from.times.refresh);
+    times->set_evaluate(from.times.evaluate);
+    times->set_checkpoint(from.times.checkpoint);
+    times->set_idle(std::max(0.0, from.seconds - from.times.busy()));
+    status.set_stash_versions(from.stash_versions);
+    status.set_stash_bytes(from.stash_bytes);
+    status.set_memory_bytes(from.memory_bytes);
+    status.set_refreshes(from.refreshes);
+    status.set_microbatches(from.microbatches);
+    statuses.push_back(std::move(status));
+  }
+  return statuses;
+}
+
+}  // namespace gimbal::worker

@@ -1,0 +1,36 @@
+// Messages of one assignment on their way to the coordinator, in the order in
+// which the stages made them. Updates and evaluations are gathered and sent
+// together; every other message sends what was gathered before it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+
+#include "gimbal/v1/control_service.pb.h"
+#include "worker/pipeline/stage_runner.h"
+
+namespace gimbal::worker {
+
+// Thread-safe.
+class Outbox {
+ public:
+  Outbox(int64_t generation, std::function<void(v1::WorkerMessage)> send)
+      : generation_(generation), send_(std::move(send)) {}
+
+  void AddUpdate(const UpdateReport& report);
+  void AddEvaluation(int64_t update, double loss);
+  void Post(v1::WorkerMessage message);
+  // Sends what was gathered.
+  void Flush();
+
+ private:
+  void FlushLocked();
+
+  const int64_t generation_;
+  const std::function<void(v1::WorkerMessage)> send_;
+  std::mutex mutex_;
+  v1::StageReports reports_;
+};
+
+}  // namespace gimbal::worker

@@ -1,0 +1,65 @@
+// gimbal-worker: hosts stages of the pipeline for a coordinator.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <csignal>
+#include <string>
+
+#include "common/base/log.h"
+#include "worker/compute/runtime.h"
+#include "worker/worker.h"
+
+namespace {
+
+std::atomic<int> signals_received = 0;
+static_assert(std::atomic<int>::is_always_lock_free);
+
+void CountSignal(int) { ++signals_received; }
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using gimbal::worker::Worker;
+  Worker::Options options;
+  options.name = "worker-" + std::to_string(getpid());
+  std::string log_level = "info";
+  int patience = static_cast<int>(options.patience.count());
+  CLI::App app{
+      "gimbal-worker: hosts pipeline stages for a gimbal-coordinator.\n"
+      "Example: gimbal-worker --coordinator 127.0.0.1:7001 --name worker-0"};
+  app.option_defaults()->always_capture_default();
+  app.add_option("--coordinator", options.coordinator,
+                 "host:port of the coordinator's gRPC port")
+      ->required();
+  app.add_option("--name", options.name, "name shown in status and logs");
+  app.add_option("--listen", options.listen,
+                 "host:port at which neighbours reach the links; port 0 picks "
+                 "a free one");
+  app.add_option("--metrics-listen", options.metrics_listen,
+                 "host:port of /metrics");
+  app.add_option("--patience", patience,
+                 "seconds without a coordinator before giving up")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--log-level", log_level, "debug, info, warning or error");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  options.patience = std::chrono::seconds(patience);
+  gimbal::base::InitLog(options.name, log_level);
+  std::signal(SIGTERM, CountSignal);
+  std::signal(SIGINT, CountSignal);
+
+  gimbal::base::LogInfo("numerics: " + gimbal::compute::NumericsTag());
+  auto worker = Worker::Start(options, signals_received);
+  if (!worker.ok()) {
+    gimbal::base::LogError(std::string(worker.status().message()));
+    return 2;
+  }
+  const absl::StatusOr<int> code = (*worker)->Run();
+  if (code.ok()) return *code;
+  gimbal::base::LogError(std::string(code.status().message()));
+  return absl::IsFailedPrecondition(code.status()) ? 3 : 1;
+}

@@ -1,0 +1,67 @@
+// The worker process: owns everything in dependency order and follows the
+// coordinator until it says to stop.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "common/obs/metrics_server.h"
+#include "worker/agent/assignment_run.h"
+#include "worker/agent/session_client.h"
+#include "worker/agent/worker_metrics.h"
+#include "worker/transport/link_listener.h"
+
+namespace gimbal::worker {
+
+class Worker {
+ public:
+  struct Options {
+    std::string coordinator;  // host:port
+    std::string name;         // shown in status
+    std::string listen = "127.0.0.1:0";          // links
+    std::string metrics_listen = "127.0.0.1:0";  // /metrics
+    std::chrono::seconds patience{60};  // without a coordinator
+  };
+
+  // Opens the ports. `signals` counts the TERM and INT signals received so far.
+  static absl::StatusOr<std::unique_ptr<Worker>> Start(
+      const Options& options, const std::atomic<int>& signals);
+  ~Worker();
+
+  // Registers and works until the coordinator ends the run; returns the
+  // process's exit code. After a first signal the coordinator is asked to stop
+  // the run at a checkpoint, after a second one the worker leaves at once.
+  absl::StatusOr<int> Run();
+
+ private:
+  Worker(const Options& options, const std::atomic<int>& signals,
+         std::unique_ptr<obs::MetricsServer> metrics_server,
+         std::unique_ptr<LinkListener> listener);
+  absl::StatusOr<std::shared_ptr<SessionClient>> Register();
+  absl::StatusOr<int> FollowSession(SessionClient& session);
+  void Handle(SessionClient& session, v1::CoordinatorMessage message);
+  void HeartbeatLoop();
+  void SendHeartbeat();
+  // Replaces the assignment (null: none); the old one ends first.
+  void Replace(std::shared_ptr<AssignmentRun> run);
+
+  const Options options_;
+  const std::atomic<int>& signals_;
+  std::unique_ptr<obs::MetricsServer> metrics_server_;
+  std::unique_ptr<LinkListener> listener_;
+  std::unique_ptr<WorkerMetrics> metrics_;  // heartbeat thread, once registered
+
+  std::mutex mutex_;
+  std::condition_variable stop_changed_;
+  bool stopping_ = false;
+  std::shared_ptr<SessionClient> session_;
+  std::shared_ptr<AssignmentRun> run_;
+  std::thread heartbeat_;
+};
+
+}  // namespace gimbal::worker
