@@ -2,6 +2,7 @@
 #include <memory>
 #include <string>
 
+#include "coordinator/cli/checkpoints.h"
 #include "coordinator/cli/commands.h"
 #include "coordinator/cli/control.h"
 
@@ -43,6 +44,21 @@ CLI::App* AddVerb(CLI::App& app, const std::string& name,
   return verb;
 }
 
+// `checkpoint ls` and `checkpoint verify`, which need no coordinator.
+void AddCheckpointFolder(CLI::App* checkpoint, int* exit_code) {
+  auto run_dir = std::make_shared<std::string>();
+  CLI::App* list = checkpoint->add_subcommand(
+      "ls", "Lists the committed checkpoints of a run folder.");
+  list->add_option("RUN_DIR", *run_dir, "run folder")->required();
+  list->footer("Example:\n  gimbal checkpoint ls runs/first");
+  list->callback([=] { *exit_code = RunCheckpointList(*run_dir); });
+  CLI::App* verify = checkpoint->add_subcommand(
+      "verify", "Checks size and hash of every file of every checkpoint.");
+  verify->add_option("RUN_DIR", *run_dir, "run folder")->required();
+  verify->footer("Example:\n  gimbal checkpoint verify runs/first");
+  verify->callback([=] { *exit_code = RunCheckpointVerify(*run_dir); });
+}
+
 }  // namespace
 
 void AddControlCommands(CLI::App& app, int* exit_code) {
@@ -52,8 +68,12 @@ void AddControlCommands(CLI::App& app, int* exit_code) {
           CommandRequest::VERB_PAUSE, exit_code);
   AddVerb(app, "resume", "Lets a paused run go on.",
           CommandRequest::VERB_RESUME, exit_code);
-  AddVerb(app, "checkpoint", "Writes a checkpoint soon, without a pause.",
-          CommandRequest::VERB_CHECKPOINT, exit_code);
+  AddCheckpointFolder(
+      AddVerb(app, "checkpoint",
+              "Writes a checkpoint soon, without a pause; with ls or verify: "
+              "looks at those there are.",
+              CommandRequest::VERB_CHECKPOINT, exit_code),
+      exit_code);
   AddVerb(app, "drain",
           "Ends the run once the minibatches in flight are finished, with a "
           "checkpoint.",

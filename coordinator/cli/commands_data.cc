@@ -3,6 +3,8 @@
 
 #include "coordinator/cli/commands.h"
 #include "coordinator/cli/compare.h"
+#include "coordinator/cli/eval.h"
+#include "coordinator/cli/generate.h"
 #include "coordinator/cli/prepare.h"
 
 namespace gimbal::cli {
@@ -23,6 +25,47 @@ void AddPrepare(CLI::App& app, int* exit_code) {
       ->capture_default_str();
   verb->footer("Example:\n  gimbal prepare a.txt b.txt --out data/corpus");
   verb->callback([=] { *exit_code = RunPrepare(*options); });
+}
+
+void AddEval(CLI::App& app, int* exit_code) {
+  CLI::App* verb = app.add_subcommand(
+      "eval", "Loss of a run's newest checkpoint over held-out data.");
+  auto options = std::make_shared<EvalOptions>();
+  verb->add_option("RUN_DIR", options->run_dir, "run folder")->required();
+  verb->add_option(
+      "--data", options->data,
+      "data to use, of the run's format [the config's data.valid]");
+  verb->add_option("--windows", options->windows,
+                   "samples of one context each, from the start [all]")
+      ->check(CLI::PositiveNumber);
+  verb->footer("Example:\n  gimbal eval runs/first --windows 200");
+  verb->callback([=] { *exit_code = RunEval(*options); });
+}
+
+void AddGenerate(CLI::App& app, int* exit_code) {
+  CLI::App* verb = app.add_subcommand(
+      "generate",
+      "Text that a run's newest checkpoint continues a prompt with.");
+  auto options = std::make_shared<GenerateOptions>();
+  verb->add_option("RUN_DIR", options->run_dir, "run folder")->required();
+  verb->add_option("--prompt", options->prompt,
+                   "text to go on from [a new line]");
+  verb->add_option("--tokens", options->tokens, "tokens to add")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  verb->add_option("--temperature", options->sampling.temperature,
+                   "0: always the likeliest token; higher is wilder")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  verb->add_option("--top-k", options->sampling.top_k,
+                   "choose among this many likeliest tokens; 0: all")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  verb->add_option("--seed", options->seed, "another one gives another text")
+      ->capture_default_str();
+  verb->footer(
+      "Example:\n  gimbal generate runs/first --prompt \"And God said\"");
+  verb->callback([=] { *exit_code = RunGenerate(*options); });
 }
 
 void AddCompare(CLI::App& app, int* exit_code) {
@@ -50,6 +93,8 @@ void AddCompare(CLI::App& app, int* exit_code) {
 
 void AddDataCommands(CLI::App& app, int* exit_code) {
   AddPrepare(app, exit_code);
+  AddEval(app, exit_code);
+  AddGenerate(app, exit_code);
   AddCompare(app, exit_code);
 }
 
