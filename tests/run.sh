@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Installs what the tests need, builds them and runs them. Without options:
+# everything with preset dev, then the unit and integration tests under
+# AddressSanitizer and UndefinedBehaviorSanitizer, then the concurrent parts
+# under ThreadSanitizer. Run it again to build only what changed.
+#
+#   tests/run.sh                          all of it
+#   tests/run.sh --preset dev             one preset; may be repeated
+#   tests/run.sh --preset dev --label unit    labels are a regular expression
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source deploy/packages.sh
+
+# Tests with threads of our own; the others have nothing for TSan to find.
+readonly TSAN_TESTS='coordinator|controller|executor|link|transport|snapshot|worker|service|contract|rpc'
+
+usage() {
+  sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0"
+  exit "$1"
+}
+
+presets=() label=''
+while [[ $# -gt 0 ]]; do
+  case $1 in
+    --preset) presets+=("${2:?--preset needs a name}"); shift 2 ;;
+    --label) label=${2:?--label needs a regular expression}; shift 2 ;;
+    -h|--help) usage 0 ;;
+    *) echo "tests/run.sh: unknown option $1" >&2; usage 2 >&2 ;;
+  esac
+done
+[[ ${#presets[@]} -gt 0 ]] || presets=(dev asan-ubsan tsan)
+
+# Arguments of ctest that select the tests of a preset.
+selection() {
+  case $1 in
+    asan-ubsan) echo "-L ${label:-^(unit|integration)$}" ;;
+    tsan) echo "-L ${label:-^(unit|integration)$} -R $TSAN_TESTS" ;;
+    *) [[ -z $label ]] || echo "-L $label" ;;
+  esac
+}
+
+# A test's name is its target's. Sanitizer builds leave out what they do not
+# run; dev builds everything.
+targets_of() {
+  [[ $1 == dev ]] && return 0
+  echo --target
+  ctest --test-dir "build/$1" -N "${@:2}" |
+    sed -n 's/^ *Test *#[0-9]*: //p'
+}
+
+# Steps are chained because a caller that looks at the result switches the
+# shell's -e off.
+run_preset() {
+  local preset=$1 args targets
+  read -ra args <<<"$(selection "$preset")"
+  printf '\n== %s: build\n' "$preset"
+  cmake --preset "$preset" >/dev/null &&
+    mapfile -t targets < <(targets_of "$preset" "${args[@]}") &&
+    cmake --build --preset "$preset" "${targets[@]}" || return 1
+  printf '\n== %s: test\n' "$preset"
+  # Debian's libraries are not instrumented; see common/cmake/BuildFlags.cmake.
+  TSAN_OPTIONS="ignore_noninstrumented_modules=1 halt_on_error=1" \
+    ctest --test-dir "build/$preset" --output-on-failure --no-tests=error \
+    "${args[@]}"
+}
+
+install_packages "${GIMBAL_BUILD_PACKAGES[@]}" "${GIMBAL_TEST_PACKAGES[@]}"
+failed=()
+for preset in "${presets[@]}"; do
+  run_preset "$preset" || failed+=("$preset")
+done
+if [[ ${#failed[@]} -gt 0 ]]; then
+  printf '\ntests failed with preset: %s\n' "${failed[*]}"
+  exit 1
+fi
+printf '\nall tests passed with preset: %s\n' "${presets[*]}"
