@@ -1,9 +1,11 @@
 // Which tokens make up microbatch j: a pure function of (data, seed, j).
 //
-// An epoch cuts the corpus into windows of context + 1 tokens (the last token of
-// a window is only a target), starting at an offset that is random per epoch,
-// and visits them in a random order; `shuffle: false` starts at 0 and goes in
-// order. A sample that an epoch cannot fill is taken from the next epoch.
+// An epoch cuts the corpus into windows of context + 1 tokens (the last token
+// of a window is only a target; the next window starts with it) and visits each
+// once: from an offset that is random per epoch and in a random order, or with
+// `shuffle: false` from 0 and in order. All epochs have the same number of
+// windows; over the epochs the offsets reach every token. A microbatch at the
+// end of an epoch takes its missing samples from the next one.
 // Thread-safe.
 #pragma once
 
@@ -36,6 +38,8 @@ class BatchSampler {
   int microbatch_;
   uint64_t seed_;
   bool shuffle_;
+  int64_t windows_;         // of an epoch
+  int64_t largest_offset_;  // of an epoch's first window
 };
 
 }  // namespace gimbal::worker

@@ -12,8 +12,8 @@ namespace gimbal::worker {
 struct PrepareOptions {
   std::vector<std::string> inputs;  // read in order, joined without separator
   std::string tokenizer = "bytes";
-  std::string out;                  // folder to make; must not hold a corpus yet
-  double valid_fraction = 0.05;     // the last part of the text is held out
+  std::string out;               // folder to make; must not hold a corpus yet
+  double valid_fraction = 0.05;  // the last part of the text is held out
 };
 
 struct PrepareResult {

@@ -22,8 +22,9 @@ class TokenSource {
  public:
   virtual ~TokenSource() = default;
   // Opens `path`: for kText a file; for kTokens a prepared folder, whose
-  // `split` ("train" or "valid") is used. Checks that every id is below `vocab` (the error names
-  // file, offset and id) and that there are more than `context` tokens.
+  // `split` ("train" or "valid") is used. Checks that every id is below `vocab`
+  // (the error names file, offset and id) and that there are more than
+  // `context` tokens.
   static absl::StatusOr<std::unique_ptr<TokenSource>> Open(
       const std::string& path, DataFormat format, const std::string& split,
       int vocab, int context);
