@@ -9,8 +9,7 @@
 namespace gimbal::compute {
 namespace {
 
-// Rows of a tile: small saves work beyond the diagonal, large runs GEMM faster.
-constexpr int64_t kTileRows = 64;
+constexpr int64_t kTileRows = kAttentionTileRows;
 
 int64_t TileRows(const AttentionShape& shape) {
   return std::min(kTileRows, shape.context);

@@ -6,7 +6,7 @@
 //     h * head_dim ... of each third
 //   o, dout [N, C];  lse [N, heads]: log-sum-exp of the scaled scores
 // Backward makes the probabilities again from lse, so they are never kept.
-// Rows go in blocks and a block stops at its last row's column, which saves
+// Rows go in tiles and a tile stops at its last row's column, which saves
 // nearly half of the work.
 #pragma once
 
@@ -20,6 +20,9 @@ struct AttentionShape {
   int64_t heads = 0;
   int64_t head_dim = 0;
 };
+
+// Rows of a tile: few save work beyond the diagonal, many run GEMM faster.
+inline constexpr int64_t kAttentionTileRows = 64;
 
 // Elements of `scratch` below.
 int64_t AttentionScratch(const AttentionShape& shape);
