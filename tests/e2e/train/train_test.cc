@@ -1,0 +1,250 @@
+// The contract with the real programs: `gimbal train` starts a coordinator and
+// workers as processes, and the numbers depend on nothing but config and data.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <regex>
+#include <sstream>
+#include <thread>
+
+#include "tests/support/command.h"
+#include "tests/support/temp_dir.h"
+
+namespace gimbal {
+namespace {
+
+using nlohmann::json;
+using test_support::Command;
+using test_support::CommandResult;
+using test_support::TempDir;
+using ::testing::HasSubstr;
+
+std::string ReadText(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// What must be equal in two runs: the metrics without `seconds`, and the
+// checksums of the final weights and optimizer state.
+struct Numbers {
+  std::string metrics;
+  std::map<std::string, std::string> files;
+
+  friend bool operator==(const Numbers&, const Numbers&) = default;
+};
+
+class Train : public ::testing::Test {
+ protected:
+  Train() {
+    std::ofstream text(folder_ / "corpus.txt");
+    std::mt19937 random(3);
+    for (int i = 0; i < 6000; ++i) {
+      text << "word" << random() % 97 << (random() % 9 == 0 ? ".\n" : " ");
+    }
+    text.close();
+    std::ofstream config(folder_ / "config.yaml");
+    config << "run: {name: contract, seed: 5, steps: 40}\n"
+           << "data: {train: " << folder_ / "corpus.txt"
+           << ", valid: " << folder_ / "corpus.txt" << ", format: text}\n"
+           << "model: {layers: 8, hidden: 16, heads: 2, context: 16}\n"
+           << "batch: {microbatch: 2, accumulate: 1}\n"
+           << "pipeline: {stages: 4}\n"
+           << "optimizer: {lr: 3.0e-3, schedule: {warmup: 5}, "
+           << "rotation: {period: 4}}\n"
+           << "checkpoint: {every: 10}\n"
+           << "eval: {every: 15, batches: 2}\n";
+  }
+
+  std::vector<std::string> TrainArguments(
+      const std::string& run, const std::vector<std::string>& more) {
+    std::vector<std::string> argv = {"gimbal", "train", folder_ / "config.yaml",
+                                     "--run-dir", folder_ / run};
+    argv.insert(argv.end(), more.begin(), more.end());
+    return argv;
+  }
+
+  void MustTrain(const std::string& run, const std::vector<std::string>& more) {
+    const CommandResult result = test_support::Run(TrainArguments(run, more));
+    ASSERT_EQ(result.exit_code, 0) << result.output << Logs(run);
+  }
+
+  std::string Logs(const std::string& run) {
+    std::string text;
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator(
+             folder_ / (run + "/logs"), ignored)) {
+      text += "--- " + entry.path().string() + "\n" + ReadText(entry.path());
+    }
+    return text;
+  }
+
+  Numbers NumbersOf(const std::string& run) {
+    Numbers numbers;
+    const std::string path = folder_ / run;
+    numbers.metrics =
+        std::regex_replace(ReadText(path + "/metrics.jsonl"),
+                           std::regex("\"seconds\":[^,}]*"), "\"seconds\":0");
+    const std::string latest = ReadText(path + "/checkpoints/latest");
+    const json manifest = json::parse(ReadText(
+        path + "/checkpoints/" + latest.substr(0, latest.find('\n')) +
+        "/manifest.json"));
+    for (const json& file : manifest.at("files")) {
+      numbers.files[file.at("path")] = file.at("sha256");
+    }
+    return numbers;
+  }
+
+  const TempDir folder_;
+};
+
+TEST_F(Train, WorkersChangeNothing) {
+  struct Case {
+    const char* schedule;
+    int stages;
+    int accumulate;
+  };
+  for (const Case& c : std::vector<Case>{{"async-1f1b", 1, 1},
+                                         {"async-1f1b", 2, 1},
+                                         {"async-1f1b", 4, 1},
+                                         {"async-1f1b", 4, 3},
+                                         {"async-1f1b", 8, 1},
+                                         {"1f1b", 4, 4},
+                                         {"gpipe", 4, 4}}) {
+    const std::string name = std::string(c.schedule) + "-" +
+                             std::to_string(c.stages) + "-" +
+                             std::to_string(c.accumulate);
+    SCOPED_TRACE(name);
+    const auto numbers = [&](int workers) {
+      const std::string run = name + "-" + std::to_string(workers);
+      MustTrain(run, {"--workers", std::to_string(workers), "--set",
+                      std::string("pipeline.schedule=") + c.schedule, "--set",
+                      "pipeline.stages=" + std::to_string(c.stages), "--set",
+                      "batch.accumulate=" + std::to_string(c.accumulate)});
+      return NumbersOf(run);
+    };
+    const Numbers one = numbers(1);
+    EXPECT_FALSE(one.files.empty());
+    EXPECT_EQ(std::count(one.metrics.begin(), one.metrics.end(), '\n'), 40);
+    if (c.stages > 1) EXPECT_EQ(numbers(2), one);
+    if (c.stages > 2) EXPECT_EQ(numbers(c.stages), one);
+  }
+}
+
+TEST_F(Train, LoadChangesNothing) {
+  MustTrain("quiet", {"--workers", "4"});
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> load;
+  for (int i = 0; i < 4; ++i) {
+    load.emplace_back([&stop] {
+      while (!stop) {
+      }
+    });
+  }
+  MustTrain("loaded", {"--workers", "4"});
+  stop = true;
+  for (std::thread& thread : load) thread.join();
+  EXPECT_EQ(NumbersOf("loaded"), NumbersOf("quiet"));
+}
+
+TEST_F(Train, ThirtyTwoStagesOnOneAndTwoWorkers) {
+  const std::vector<std::string> deep = {
+      "--set", "pipeline.stages=32", "--set", "model.layers=32", "--set",
+      "run.steps=50"};
+  std::vector<std::string> one = deep, two = deep;
+  one.insert(one.end(), {"--workers", "1"});
+  two.insert(two.end(), {"--workers", "2"});
+  MustTrain("one", one);
+  MustTrain("two", two);
+  EXPECT_EQ(NumbersOf("one"), NumbersOf("two"));
+  const json summary = json::parse(ReadText(folder_ / "two/summary.json"));
+  for (const json& stage : summary.at("stages")) {
+    const int expected = 31 - stage.at("stage").get<int>();
+    EXPECT_EQ(stage.at("delay_expected"), expected);
+    EXPECT_EQ(stage.at("staleness_mean"), expected);
+    EXPECT_EQ(stage.at("staleness_max"), expected);
+  }
+}
+
+// The whole cluster is killed at a random moment and resumed, several times over
+// one run, until it ends by itself.
+TEST_F(Train, KilledClustersResumeWithTheSameNumbers) {
+  const std::vector<std::string> longer = {"--set", "run.steps=400", "--set",
+                                           "pipeline.stages=4", "--set",
+                                           "checkpoint.keep=2"};
+  MustTrain("whole", longer);
+  const unsigned seed = std::random_device()();
+  std::printf("seed of the moments of death: %u\n", seed);
+  std::mt19937 random(seed);
+  for (int round = 0; round < 3; ++round) {
+    const std::string run = "killed" + std::to_string(round);
+    std::vector<std::string> arguments = longer;
+    int kills = 0;
+    for (;;) {
+      Command command(TrainArguments(run, arguments));
+      if (kills == 3) {
+        const CommandResult result = command.Wait(std::chrono::seconds(120));
+        ASSERT_EQ(result.exit_code, 0) << result.output << Logs(run);
+        break;
+      }
+      std::this_thread::sleep_for(
+          std::chrono::milliseconds(300 + random() % 1200));
+      command.KillAll();
+      ++kills;
+      const bool begun = std::filesystem::exists(folder_ / (run + "/config.yaml"));
+      arguments = longer;
+      if (begun) arguments.push_back("--resume");
+    }
+    EXPECT_EQ(NumbersOf(run), NumbersOf("whole")) << "seed " << seed;
+  }
+}
+
+TEST_F(Train, InterruptedRunsStopAtACheckpointAndResume) {
+  const std::vector<std::string> longer = {"--set", "run.steps=2000"};
+  std::vector<std::string> workers = longer;
+  Command command(TrainArguments("stopped", longer));
+  const std::string metrics = folder_ / "stopped/metrics.jsonl";
+  while (ReadText(metrics).size() < 2000) {
+    ASSERT_EQ(kill(command.pid(), 0), 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  command.Signal(SIGTERM);
+  const CommandResult stopped = command.Wait(std::chrono::seconds(60));
+  EXPECT_EQ(stopped.exit_code, 4) << stopped.output << Logs("stopped");
+  std::vector<std::string> resume = longer;
+  resume.push_back("--resume");
+  MustTrain("stopped", resume);
+  MustTrain("whole", longer);
+  EXPECT_EQ(NumbersOf("stopped"), NumbersOf("whole"));
+}
+
+TEST_F(Train, ADeadWorkerIsReplacedAndTheNumbersStayTheSame) {
+  const std::vector<std::string> longer = {"--set", "run.steps=1500"};
+  MustTrain("whole", longer);
+  Command command(TrainArguments("wounded", longer));
+  const std::string metrics = folder_ / "wounded/metrics.jsonl";
+  while (ReadText(metrics).size() < 3000) {
+    ASSERT_EQ(kill(command.pid(), 0), 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  const CommandResult status = test_support::Run(
+      {"gimbal", "status", "--run-dir", folder_ / "wounded", "--json"});
+  ASSERT_EQ(status.exit_code, 0) << status.output;
+  const json view = json::parse(status.output);
+  const json& worker = view.at("workers").at(1);
+  ASSERT_EQ(kill(worker.at("pid").get<int>(), SIGKILL), 0);
+  const CommandResult result = command.Wait(std::chrono::seconds(120));
+  EXPECT_EQ(result.exit_code, 0) << result.output << Logs("wounded");
+  EXPECT_EQ(NumbersOf("wounded"), NumbersOf("whole"));
+  const json summary = json::parse(ReadText(folder_ / "wounded/summary.json"));
+  EXPECT_EQ(summary.at("recoveries").size(), 1u) << summary.dump(1);
+}
+
+}  // namespace
+}  // namespace gimbal
