@@ -134,6 +134,47 @@ TYPED_TEST(KernelsTest, SquareSumIsExactOnIntegers) {
   }
 }
 
+// A weight version lies wherever its arena was allocated: results must not
+// depend on which elements a vector loop happens to take together.
+TYPED_TEST(KernelsTest, SameBitsAtEveryAddress) {
+  using T = TypeParam;
+  const int n = 101;
+  const auto w = Normal<T>(n, 1), g = Normal<T>(n, 2), m0 = Normal<T>(n, 3);
+  const auto v0 = Squares(Normal<T>(n, 4));
+  const AdamWRule rule{.moments = {0.9, 0.999, 1e-8},
+                       .grad_scale = 0.7,
+                       .keep = 0.99,
+                       .step = 0.01,
+                       .root_correction = 0.2};
+  for (Isa isa : SupportedIsas()) {
+    const auto& kernels = compute::KernelsFor<OptimKernels<T>>(isa);
+    // Everything the kernels write, with arrays that start `shift` elements off
+    // what the allocator gave, each by another amount.
+    const auto run = [&](int shift) {
+      const auto moved = [&](const std::vector<T>& x, int factor) {
+        std::vector<T> result(factor * shift);
+        result.insert(result.end(), x.begin(), x.end());
+        return result;
+      };
+      auto w1 = moved(w, 1), g1 = moved(g, 2), m1 = moved(m0, 3);
+      auto v1 = moved(v0, 4);
+      const auto at = [&](std::vector<T>& x) {
+        return x.data() + x.size() - n;
+      };
+      kernels.adamw(n, rule, at(w1), at(g1), at(m1), at(v1), at(w1));
+      kernels.rotated_direction(n, rule.moments, at(g1), at(m1), at(v1));
+      kernels.apply(n, 0.99, 0.01, at(w1), at(g1), at(w1));
+      std::vector<T> written;
+      for (auto* x : {&w1, &g1, &m1, &v1}) {
+        written.insert(written.end(), at(*x), at(*x) + n);
+      }
+      return written;
+    };
+    const auto expected = run(0);
+    for (int shift = 1; shift < 8; ++shift) EXPECT_EQ(run(shift), expected);
+  }
+}
+
 // Float inputs square exactly in double, so that no set of instructions may
 // round differently; and the address must not matter.
 TEST(SquareSum, SameBitsOnEveryInstructionSetAndAddress) {
