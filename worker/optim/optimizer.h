@@ -57,6 +57,7 @@ class Optimizer {
   // Every tensor that the next Step depends on, in a fixed order. Writing saved
   // values into them restores the optimizer exactly.
   virtual std::vector<StateTensor<T>> State() = 0;
+  // Bytes held, scratch included: OptimizerBytes of the same table.
   virtual int64_t state_bytes() const = 0;
 };
 
