@@ -77,10 +77,10 @@ std::string CoordinatorFile(const std::string& run_dir) {
 
 absl::StatusOr<std::string> CoordinatorAddress(const std::string& run_dir) {
   const std::string path = CoordinatorFile(run_dir);
-  if (!std::filesystem::is_directory(run_dir)) {
+  if (!std::filesystem::exists(run_dir + "/config.yaml")) {
     return absl::NotFoundError(
         absl::StrCat(run_dir,
-                     ": no such run folder; give --run-dir the "
+                     ": not a run folder (no config.yaml); give --run-dir the "
                      "folder that `gimbal train` made"));
   }
   const absl::StatusOr<std::string> text = io::ReadFile(path);

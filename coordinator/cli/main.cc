@@ -23,7 +23,7 @@ int Run(int argc, char** argv) {
       "them converging.");
   app.set_version_flag("--version", "gimbal " GIMBAL_VERSION);
   app.footer(kFooter);
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);  // so that a wrong verb is named
   app.get_formatter()->column_width(34);
   int exit_code = gimbal::cli::kDone;
   gimbal::cli::AddRunCommands(app, &exit_code);
@@ -34,6 +34,10 @@ int Run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     const bool asked_for = app.exit(error) == 0;  // --help, --version
     return asked_for ? gimbal::cli::kDone : gimbal::cli::kBadUsage;
+  }
+  if (app.get_subcommands().empty()) {
+    std::fprintf(stderr, "%s", app.help().c_str());
+    return gimbal::cli::kBadUsage;
   }
   return exit_code;
 }

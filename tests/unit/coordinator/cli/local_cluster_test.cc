@@ -1,0 +1,129 @@
+#include "coordinator/cli/local_cluster.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "common/io/file.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace gimbal::cli {
+namespace {
+
+using test_support::IsOk;
+using test_support::StatusIs;
+using test_support::TempDir;
+using testing::HasSubstr;
+
+// Shell scripts in place of the two programs.
+class LocalClusterTest : public testing::Test {
+ protected:
+  LocalClusterTest() {
+    EXPECT_THAT(io::MakeFolders(dir_ / "run/logs"), IsOk());
+    std::ofstream(dir_ / "run/config.yaml") << "run: {steps: 1}\n";
+    Program("gimbal-coordinator", Serve() + "exec sleep 100\n");
+    Program("gimbal-worker", Count() + "exec sleep 100\n");
+  }
+
+  std::string Serve() const {
+    return "echo '{\"address\": \"127.0.0.1:5\"}' > " +
+           (dir_ / "run/coordinator.json.tmp") + "\nmv " +
+           (dir_ / "run/coordinator.json.tmp") + " " +
+           (dir_ / "run/coordinator.json") + "\n";
+  }
+  // A worker that notes its command line.
+  std::string Count() const {
+    return "echo \"$@\" >> " + (dir_ / "starts") + "\n";
+  }
+
+  void Program(const std::string& name, const std::string& body) {
+    std::ofstream(dir_ / name) << "#!/bin/sh\n" << body;
+    std::filesystem::permissions(dir_ / name,
+                                 std::filesystem::perms::owner_all);
+  }
+
+  absl::StatusOr<std::unique_ptr<LocalCluster>> Start(int workers) {
+    return LocalCluster::Start(
+        {.bin_dir = dir_.path(),
+         .run_dir = dir_ / "run",
+         .workers = workers,
+         .notice = [this](const std::string& text) { notices_ += text; }});
+  }
+
+  int Starts() const {
+    std::ifstream file(dir_ / "starts");
+    int lines = 0;
+    for (std::string line; std::getline(file, line);) ++lines;
+    return lines;
+  }
+
+  // Supervises with a clock that runs a hundred times as fast as the real one,
+  // so that restarts need no waiting.
+  absl::Status SuperviseUntil(LocalCluster& cluster,
+                              const std::function<bool()>& done) {
+    for (int i = 0; i < 2000 && !done(); ++i) {
+      now_ += std::chrono::milliseconds(500);
+      if (const absl::Status status = cluster.Supervise(now_); !status.ok()) {
+        return status;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    EXPECT_TRUE(done());
+    return absl::OkStatus();
+  }
+
+  TempDir dir_;
+  std::string notices_;
+  base::SteadyTime now_ = base::Clock::Real().Now();
+};
+
+TEST_F(LocalClusterTest, StartsTheWorkersOnceTheCoordinatorServes) {
+  ASSERT_OK_AND_ASSIGN(const auto cluster, Start(3));
+  EXPECT_EQ(cluster->address(), "127.0.0.1:5");
+  EXPECT_THAT(SuperviseUntil(*cluster, [&] { return Starts() == 3; }), IsOk());
+  ASSERT_OK_AND_ASSIGN(const std::string starts, io::ReadFile(dir_ / "starts"));
+  EXPECT_THAT(starts, HasSubstr("--coordinator 127.0.0.1:5 --name worker-2"));
+  const auto begin = std::chrono::steady_clock::now();
+  cluster->Finish(base::Seconds(0));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+  EXPECT_EQ(cluster->coordinator_exit(), 128 + SIGKILL);
+}
+
+TEST_F(LocalClusterTest, ACoordinatorThatGivesUpIsReportedWithItsLog) {
+  Program("gimbal-coordinator", "echo 'port 80 is taken' >&2; exit 2\n");
+  EXPECT_THAT(Start(1), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                 HasSubstr("port 80 is taken")));
+  Program("gimbal-coordinator", "exit 1\n");
+  EXPECT_THAT(Start(1), StatusIs(absl::StatusCode::kInternal));
+}
+
+TEST_F(LocalClusterTest, AWorkerThatDiesIsStartedAgain) {
+  Program("gimbal-worker", Count() + "[ $(wc -l < " + (dir_ / "starts") +
+                               ") -gt 1 ] || kill -9 $$\nexec sleep 100\n");
+  ASSERT_OK_AND_ASSIGN(const auto cluster, Start(1));
+  EXPECT_THAT(SuperviseUntil(*cluster, [&] { return Starts() == 2; }), IsOk());
+  EXPECT_THAT(notices_, HasSubstr("worker-0 ended with exit code 137"));
+}
+
+TEST_F(LocalClusterTest, AWorkerThatCannotLiveEndsTheRun) {
+  Program("gimbal-worker", Count() + "echo 'no memory' >&2; exit 1\n");
+  ASSERT_OK_AND_ASSIGN(const auto cluster, Start(1));
+  EXPECT_THAT(SuperviseUntil(*cluster, [] { return false; }),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("no memory")));
+}
+
+TEST_F(LocalClusterTest, AWorkerThatWasToldToEndStaysEnded) {
+  Program("gimbal-worker", Count() + "exit 4\n");
+  ASSERT_OK_AND_ASSIGN(const auto cluster, Start(1));
+  int rounds = 0;
+  EXPECT_THAT(SuperviseUntil(*cluster, [&] { return ++rounds > 50; }), IsOk());
+  EXPECT_EQ(Starts(), 1);
+}
+
+}  // namespace
+}  // namespace gimbal::cli

@@ -1,0 +1,146 @@
+#include "coordinator/cli/preflight.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "common/config/run_config_io.h"
+#include "common/io/file.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace gimbal::cli {
+namespace {
+
+using absl::StatusCode;
+using test_support::IsOk;
+using test_support::StatusIs;
+using test_support::TempDir;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::MatchesRegex;
+
+class PreflightTest : public testing::Test {
+ protected:
+  PreflightTest() {
+    std::ofstream(dir_ / "text") << std::string(1000, 'a');
+    std::ofstream(dir_ / "c.yaml")
+        << "run: {steps: 10, name: demo}\n"
+        << "data: {train: " << (dir_ / "text") << ", format: text}\n"
+        << "model: {layers: 4, hidden: 8, heads: 2, context: 16}\n"
+        << "pipeline: {stages: 4}\n";
+    request_.config_path = dir_ / "c.yaml";
+    request_.run_dir = dir_ / "run";
+  }
+
+  absl::StatusOr<TrainPlan> Check() { return Preflight(request_, 0); }
+
+  // What `gimbal train` leaves behind.
+  void MakeRun() {
+    const absl::StatusOr<TrainPlan> plan = Check();
+    ASSERT_THAT(plan, IsOk());
+    ASSERT_THAT(io::MakeFolders(plan->run_dir), IsOk());
+    ASSERT_THAT(io::WriteFileAtomically(plan->run_dir + "/config.yaml",
+                                        config::ToYaml(plan->config)),
+                IsOk());
+  }
+
+  TempDir dir_;
+  TrainRequest request_;
+};
+
+TEST_F(PreflightTest, AGoodRequestIsResolvedAndNothingIsWritten) {
+  ASSERT_OK_AND_ASSIGN(const TrainPlan plan, Check());
+  EXPECT_EQ(plan.run_dir, dir_ / "run");
+  EXPECT_EQ(plan.config.data().train(), dir_ / "text");
+  EXPECT_EQ(plan.config.pipeline().stages(), 4);
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "run"));
+}
+
+TEST_F(PreflightTest, RunFolderIsNamedAfterTheRunAndTheTime) {
+  request_.run_dir = "";
+  ASSERT_OK_AND_ASSIGN(const TrainPlan plan, Check());
+  EXPECT_THAT(plan.run_dir, MatchesRegex("runs/demo-[0-9]{8}-[0-9]{6}"));
+}
+
+TEST_F(PreflightTest, WorkersAreAtMostOnePerStage) {
+  EXPECT_EQ(DefaultWorkers(1, 2), 1);
+  EXPECT_EQ(DefaultWorkers(4, 2), 4);
+  EXPECT_EQ(DefaultWorkers(32, 2), 4);
+  EXPECT_EQ(DefaultWorkers(32, 16), 16);
+  request_.workers = 5;
+  EXPECT_THAT(Check(), StatusIs(StatusCode::kInvalidArgument,
+                                HasSubstr("--workers 5: expected 1 to 4")));
+}
+
+TEST_F(PreflightTest, CudaNeedsABackEnd) {
+  request_.device = "cuda";
+  EXPECT_THAT(Check(), StatusIs(StatusCode::kFailedPrecondition,
+                                HasSubstr("no CUDA back end")));
+  request_.device = "tpu";
+  EXPECT_THAT(Check(), StatusIs(StatusCode::kInvalidArgument));
+}
+
+TEST_F(PreflightTest, DataIsOpened) {
+  request_.overrides = {"data.train=" + (dir_ / "missing")};
+  EXPECT_THAT(Check(),
+              StatusIs(StatusCode::kNotFound, HasSubstr(dir_ / "missing")));
+  std::ofstream(dir_ / "short") << std::string(16, 'a');
+  request_.overrides = {"data.valid=" + (dir_ / "short")};
+  EXPECT_THAT(Check(), StatusIs(StatusCode::kInvalidArgument,
+                                HasSubstr(dir_ / "short")));
+}
+
+TEST_F(PreflightTest, AFolderInUseIsRefused) {
+  ASSERT_THAT(io::MakeFolders(dir_ / "run"), IsOk());
+  EXPECT_THAT(Check(), IsOk());  // empty
+  std::ofstream(dir_ / "run/notes") << "mine";
+  EXPECT_THAT(Check(),
+              StatusIs(StatusCode::kAlreadyExists, HasSubstr("is not empty")));
+}
+
+TEST_F(PreflightTest, AFolderBelowAFileIsRefused) {
+  request_.run_dir = dir_ / "text/run";
+  EXPECT_THAT(Check(), StatusIs(StatusCode::kFailedPrecondition,
+                                HasSubstr("is not a folder")));
+}
+
+TEST_F(PreflightTest, ARunIsGoneOnWithOnlyOnRequest) {
+  MakeRun();
+  EXPECT_THAT(Check(),
+              StatusIs(StatusCode::kAlreadyExists, HasSubstr("add --resume")));
+  request_.resume = true;
+  EXPECT_THAT(Check(), IsOk());
+  request_.config_path = "";
+  EXPECT_THAT(Check(), IsOk());
+}
+
+TEST_F(PreflightTest, ResumeWithAnotherConfigIsRefused) {
+  MakeRun();
+  request_.resume = true;
+  request_.overrides = {"optimizer.lr=0.5"};
+  EXPECT_THAT(Check(),
+              StatusIs(StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr("optimizer.lr"), HasSubstr("0.5"))));
+  request_.overrides = {"checkpoint.every=7"};  // changes no number
+  EXPECT_THAT(Check(), IsOk());
+}
+
+TEST_F(PreflightTest, ResumeNeedsARun) {
+  request_.resume = true;
+  EXPECT_THAT(Check(),
+              StatusIs(StatusCode::kNotFound, HasSubstr("holds no run")));
+  request_.run_dir = "";
+  EXPECT_THAT(Check(),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("--run-dir")));
+}
+
+TEST_F(PreflightTest, ConfigErrorsAreKept) {
+  request_.overrides = {"model.layers=3"};
+  EXPECT_THAT(Check(),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("layers")));
+}
+
+}  // namespace
+}  // namespace gimbal::cli
