@@ -1,6 +1,5 @@
 #include "worker/worker.h"
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
+#include "common/base/process.h"
 #include "common/base/status_macros.h"
 #include "worker/compute/runtime.h"
 
@@ -19,12 +19,6 @@ using std::chrono::milliseconds;
 // How often reports leave, a bound on the age of what the coordinator shows.
 constexpr milliseconds kReportInterval{50};
 constexpr milliseconds kHeartbeatInterval{500};
-
-int64_t PeakRssBytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return int64_t{usage.ru_maxrss} * 1024;
-}
 
 }  // namespace
 
@@ -166,7 +160,7 @@ void Worker::SendHeartbeat() {
   if (session == nullptr) return;
   v1::WorkerMessage message;
   v1::Heartbeat* heartbeat = message.mutable_heartbeat();
-  heartbeat->set_peak_rss_bytes(PeakRssBytes());
+  heartbeat->set_peak_rss_bytes(base::PeakRssBytes());
   if (run != nullptr) {
     message.set_generation(run->generation());
     const std::vector<v1::StageStatus> statuses = run->Statuses();

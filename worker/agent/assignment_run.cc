@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
+#include "common/base/process.h"
 #include "common/base/random.h"
 #include "common/base/status_macros.h"
 #include "common/io/checkpoint_layout.h"
@@ -105,6 +106,7 @@ absl::Status AssignmentRun::Execute() {
   GIMBAL_RETURN_IF_ERROR(executor_->Run());
   snapshots_->Flush();
   v1::WorkerMessage finished;
+  finished.mutable_finished()->set_peak_rss_bytes(base::PeakRssBytes());
   for (const v1::StageStatus& status : Statuses()) {
     *finished.mutable_finished()->add_stages() = status;
   }

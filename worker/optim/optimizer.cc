@@ -26,6 +26,18 @@ int64_t OptimizerBytes(const OptimizerSpec& spec, const ParameterTable& table) {
   return AdamW<float>::Bytes(table);
 }
 
+int64_t OptimizerStateBytes(const OptimizerSpec& spec,
+                            const ParameterTable& table) {
+  int64_t elements = 2 * table.parameter_count();
+  if (spec.kind == OptimizerKind::kBasisRotation) {
+    for (const Param& p : table.params()) {
+      if (p.group != ParamGroup::kMatrix) continue;
+      elements += 2 * (p.rows * p.rows + p.cols * p.cols);
+    }
+  }
+  return elements * 4;
+}
+
 template <typename T>
 std::vector<double> LayerSquareSums(const ParameterTable& table,
                                     const T* grads) {

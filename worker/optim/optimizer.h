@@ -70,6 +70,10 @@ std::unique_ptr<Optimizer<T>> MakeOptimizer(const OptimizerSpec& spec,
 // without making it (`gimbal plan`).
 int64_t OptimizerBytes(const OptimizerSpec& spec, const ParameterTable& table);
 
+// Bytes of the tensors in State() alone: what a checkpoint copies.
+int64_t OptimizerStateBytes(const OptimizerSpec& spec,
+                            const ParameterTable& table);
+
 // Sum of squares of a gradient, one number per layer file of the table, by
 // increasing layer, added up in double precision in a fixed order. Summed over
 // layers from the last to the first it gives the same total however the model

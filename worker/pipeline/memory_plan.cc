@@ -34,7 +34,8 @@ StageMemory PlanStage(const v1::RunConfig& config,
                        numeric.scratch_bytes();
   const int edges = (spec.first ? 0 : 1) + (spec.last ? 0 : 1);
   memory.messages = numeric.boundary_size() * 4 * kMessagesPerEdge * edges;
-  memory.snapshot = memory.weights + memory.optimizer;
+  memory.snapshot = memory.parameters * 4 * memory.weight_versions +
+                    OptimizerStateBytes(optimizer, table);
   return memory;
 }
 

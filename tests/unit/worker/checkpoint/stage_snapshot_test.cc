@@ -118,6 +118,18 @@ TEST(StageSnapshot, MissingAndForeignFilesAreNamed) {
               HasSubstr(io::OptimizerFile(3)));
 }
 
+TEST(StageSnapshot, OptimizerStateIsCountedExactly) {
+  for (const OptimizerKind kind :
+       {OptimizerKind::kAdamW, OptimizerKind::kBasisRotation}) {
+    StageState state(kStage, kSchedule, 1, {.kind = kind});
+    int64_t bytes = 0;
+    for (const StateTensor<float>& tensor : state.optimizer->State()) {
+      bytes += tensor.rows * tensor.cols * 4;
+    }
+    EXPECT_EQ(OptimizerStateBytes({.kind = kind}, state.table), bytes);
+  }
+}
+
 TEST(SnapshotWriter, WritesBehindAndRefusesASecondOfTheSameStage) {
   const TempDir folder;
   const auto state = Trained(2);
