@@ -35,6 +35,14 @@ RunController::RunController(RunSetup setup, RunEffects& effects)
       limit_(setup_.config.run().steps()),
       final_(setup_.config.run().steps()) {}
 
+void RunController::Open() {
+  RestartFromNewest();
+  if (!exit_code_.has_value() && start_ == final_) {
+    End(v1::RUN_STATE_COMPLETED, 0,
+        absl::StrCat("all ", final_, " updates were done before"));
+  }
+}
+
 absl::StatusOr<v1::RegisterResponse> RunController::Register(
     const v1::RegisterRequest& request, base::SteadyTime now) {
   if (exit_code_.has_value()) {
@@ -96,12 +104,12 @@ absl::Status RunController::Receive(const v1::WorkerMessage& message,
 }
 
 void RunController::SessionEnded(int64_t worker, base::SteadyTime now) {
-  Lose(worker, "its connection ended", now);
+  Lose(worker, Loss::kConnection, now);
 }
 
 void RunController::Tick(base::SteadyTime now) {
   for (int64_t worker : table_.Expired(now)) {
-    Lose(worker, "it was silent for longer than cluster.lease", now);
+    Lose(worker, Loss::kLease, now);
   }
   Progress(now);
 }

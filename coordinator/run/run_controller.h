@@ -3,6 +3,7 @@
 // through the methods, everything else goes out through RunEffects.
 //
 //   RunController run(setup, effects);
+//   run.Open();                                       // once, before all else
 //   auto admitted = run.Register(request, now);
 //   absl::Status status = run.Receive(message, now);  // not OK: end the
 //   session run.Tick(now);                                    // a few times a
@@ -39,6 +40,7 @@
 #include "coordinator/ledger/version_ledger.h"
 #include "coordinator/membership/worker_table.h"
 #include "coordinator/run/grant_window.h"
+#include "coordinator/run/recovery.h"
 #include "coordinator/run/run_effects.h"
 #include "coordinator/run/run_state.h"
 #include "gimbal/v1/admin_service.pb.h"
@@ -56,19 +58,14 @@ struct RunSetup {
   std::vector<v1::StagePlacement> plan;  // PlanStages(config)
 };
 
-// One loss and what became of it. Seconds are those of metrics.jsonl.
-struct Recovery {
-  int stage = 0;
-  std::string reason;
-  double detected_seconds = 0;
-  double recovered_seconds = 0;  // 0 while it lasts
-  int64_t steps_replayed = 0;
-};
-
 class RunController {
  public:
   // `effects` must outlive the controller.
   RunController(RunSetup setup, RunEffects& effects);
+
+  // Takes up the run at its newest checkpoint. A run whose last update was done
+  // before is over at once.
+  void Open();
 
   // Codes as in control_service.proto.
   absl::StatusOr<v1::RegisterResponse> Register(
@@ -107,11 +104,12 @@ class RunController {
   void End(v1::RunState state, int exit_code, const std::string& reason);
 
   // run_controller_assign.cc
-  void Lose(int64_t worker, const std::string& reason, base::SteadyTime now);
+  void Lose(int64_t worker, Loss loss, base::SteadyTime now);
   void Recover(int stage, const std::string& reason, base::SteadyTime now);
-  void CountRestart(int stage, const std::string& reason);
+  void CountRestart(int stage, Loss loss, const std::string& reason);
   void AssignWhenReady();
-  void RestartFrom(int64_t update);
+  void RestartFromNewest();
+  void RestartFrom(int64_t update, const std::vector<MetricsRow>& rows);
   void FillSlots(const std::vector<int64_t>& alive);
   void SendAssignments(const std::vector<int64_t>& alive);
   std::vector<int> StagesOf(int64_t worker) const;

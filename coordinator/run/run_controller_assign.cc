@@ -7,21 +7,23 @@
 
 namespace gimbal::coordinator {
 
-void RunController::Lose(int64_t worker, const std::string& reason,
-                         base::SteadyTime now) {
+void RunController::Lose(int64_t worker, Loss loss, base::SteadyTime now) {
   const Worker* lost = table_.Find(worker);
-  if (lost == nullptr) return;
+  // After the end the table stays as it was, for the summary.
+  if (lost == nullptr || exit_code_.has_value()) return;
   const std::string what =
       absl::StrCat("worker ", worker, " (", lost->facts.name(), ") was lost");
+  const std::string reason = loss == Loss::kLease
+                                 ? "it was silent for longer than cluster.lease"
+                                 : "its connection ended";
   const std::vector<int> stages = StagesOf(worker);
   table_.Remove(worker);
   effects_.Disconnect(worker, absl::AbortedError(absl::StrCat(
                                   what, ": ", reason, "; register again")));
-  if (exit_code_.has_value()) return;
   effects_.Record(what, reason);
   if (stages.empty()) return;
   std::replace(slots_.begin(), slots_.end(), worker, int64_t{0});
-  for (int stage : stages) CountRestart(stage, reason);
+  for (int stage : stages) CountRestart(stage, loss, reason);
   counted_restart_ = true;
   Recover(stages.front(), absl::StrCat(what, ": ", reason), now);
 }
@@ -43,7 +45,9 @@ void RunController::Recover(int stage, const std::string& reason,
       {.stage = stage, .reason = reason, .detected_seconds = SecondsAt(now)});
 }
 
-void RunController::CountRestart(int stage, const std::string& reason) {
+void RunController::CountRestart(int stage, Loss loss,
+                                 const std::string& reason) {
+  effects_.StageRestarted(stage, loss);
   const int restarts = ++stage_info_[stage].restarts;
   const int budget = setup_.config.cluster().restart_budget();
   if (restarts <= budget) return;
@@ -60,7 +64,8 @@ void RunController::AssignWhenReady() {
   if (alive.size() < slots_.size()) return;
   if (recovering && !counted_restart_) {
     // A link broke though nobody died.
-    CountRestart(recoveries_.back().stage, recoveries_.back().reason);
+    CountRestart(recoveries_.back().stage, Loss::kLink,
+                 recoveries_.back().reason);
     if (exit_code_.has_value()) return;
   }
   counted_restart_ = false;
@@ -68,9 +73,7 @@ void RunController::AssignWhenReady() {
       effects_.Next(Counter::kGeneration);
   if (!generation.ok()) return Fail(generation.status().ToString());
   generation_ = *generation;
-  const absl::StatusOr<int64_t> newest = effects_.NewestCheckpoint();
-  if (!newest.ok()) return Fail(newest.status().ToString());
-  RestartFrom(*newest);
+  if (recovering) RestartFromNewest();
   if (exit_code_.has_value()) return;
   FillSlots(alive);
   SendAssignments(alive);
@@ -79,12 +82,32 @@ void RunController::AssignWhenReady() {
                           " stages from update ", start_));
 }
 
-void RunController::RestartFrom(int64_t update) {
+void RunController::RestartFromNewest() {
+  const absl::StatusOr<int64_t> newest = effects_.NewestCheckpoint();
+  if (!newest.ok()) return Fail(newest.status().ToString());
   const absl::StatusOr<std::vector<MetricsRow>> rows =
-      effects_.KeepRows(update);
+      effects_.KeepRows(*newest);
   if (!rows.ok()) return Fail(rows.status().ToString());
-  if (!started_.has_value() && !rows->empty()) {
-    seconds_before_ = rows->back().seconds;
+  for (const MetricsRow& row : *rows) {
+    if (static_cast<int>(row.staleness.size()) == stages_) continue;
+    return Fail(absl::StrCat("metrics.jsonl:", row.step, ": staleness of ",
+                             row.staleness.size(), " stages, expected ",
+                             stages_));
+  }
+  const int64_t kept = static_cast<int64_t>(rows->size());
+  if (kept < *newest) {
+    effects_.Record(
+        "metrics.jsonl has a gap",
+        absl::StrCat("it ends with update ", kept,
+                     ", the checkpoint is that of update ", *newest));
+  }
+  RestartFrom(*newest, *rows);
+}
+
+void RunController::RestartFrom(int64_t update,
+                                const std::vector<MetricsRow>& rows) {
+  if (!started_.has_value() && !rows.empty()) {
+    seconds_before_ = rows.back().seconds;
   }
   if (machine_.state() == v1::RUN_STATE_RECOVERING) {
     recoveries_.back().steps_replayed =
@@ -92,7 +115,7 @@ void RunController::RestartFrom(int64_t update) {
   }
   ledger_ = VersionLedger(schedule_, update);
   statistics_ = RunStatistics(schedule_);
-  for (const MetricsRow& row : *rows) statistics_.Add(row);
+  for (const MetricsRow& row : rows) statistics_.Add(row);
   snapshots_.Restart();
   whole_.clear();
   given_up_.clear();

@@ -18,6 +18,9 @@ namespace gimbal::coordinator {
 // a restart of the coordinator.
 enum class Counter { kIncarnation, kGeneration };
 
+// Why a stage has to start again.
+enum class Loss { kConnection, kLease, kLink };
+
 class RunEffects {
  public:
   virtual ~RunEffects() = default;
@@ -30,6 +33,8 @@ class RunEffects {
   virtual absl::StatusOr<int64_t> Next(Counter counter) = 0;
   // Notes a decision and its reason for people and for a later replay.
   virtual void Record(const std::string& what, const std::string& reason) = 0;
+
+  virtual void StageRestarted(int stage, Loss loss) = 0;
 
   virtual absl::Status WriteRow(const MetricsRow& row) = 0;
   // Drops the rows beyond update `last`; the kept ones.

@@ -12,7 +12,8 @@ namespace {
 std::vector<v1::RunState> Successors(v1::RunState from) {
   switch (from) {
     case v1::RUN_STATE_PENDING:
-      return {v1::RUN_STATE_ASSIGNING, v1::RUN_STATE_STOPPED};
+      return {v1::RUN_STATE_ASSIGNING, v1::RUN_STATE_STOPPED,
+              v1::RUN_STATE_COMPLETED};
     case v1::RUN_STATE_ASSIGNING:
       return {v1::RUN_STATE_CONNECTING, v1::RUN_STATE_RECOVERING,
               v1::RUN_STATE_STOPPED};

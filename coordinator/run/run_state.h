@@ -8,8 +8,9 @@
 //                                                 |         |
 //                               DRAINING <--------+---------+
 //
-// Ends: COMPLETED from RUNNING and DRAINING; STOPPED from PENDING, ASSIGNING,
-// CONNECTING, RECOVERING and DRAINING; FAILED from every state that is no end.
+// Ends: COMPLETED from RUNNING and DRAINING, and from PENDING when every update
+// was done before; STOPPED from PENDING, ASSIGNING, CONNECTING, RECOVERING and
+// DRAINING; FAILED from every state that is no end.
 // ASSIGNING and CONNECTING may also fall back to RECOVERING.
 #pragma once
 

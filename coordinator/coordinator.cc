@@ -1,0 +1,262 @@
+#include "coordinator/coordinator.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <future>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/status_macros.h"
+#include "common/io/file.h"
+#include "common/obs/metrics_server.h"
+#include "common/rpc/server.h"
+#include "coordinator/live_effects.h"
+#include "coordinator/planner/placement.h"
+#include "coordinator/run/run_controller.h"
+#include "coordinator/service/admin_service.h"
+#include "coordinator/service/control_service.h"
+#include "coordinator/service/event_loop.h"
+#include "coordinator/service/status_board.h"
+#include "coordinator/store/run_folder.h"
+#include "coordinator/summary.h"
+#include "worker/pipeline/specs.h"
+
+namespace gimbal::coordinator {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kTick{50};
+constexpr base::Seconds kFlushEvery{0.5};
+constexpr milliseconds kShutdownGrace{2000};
+
+int64_t PeakRssBytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} * 1024;
+}
+
+std::string CheckpointRoot(const Coordinator::Options& options) {
+  const std::string& dir = options.config.checkpoint().dir();
+  return dir.empty() ? options.run_dir + "/checkpoints"
+                     : std::filesystem::absolute(dir).string();
+}
+
+}  // namespace
+
+struct Coordinator::Impl {
+  explicit Impl(Options given)
+      : options(std::move(given)), loop(kTick, [this] { Tick(); }) {}
+
+  ~Impl() { Shutdown(milliseconds(0)); }
+
+  absl::Status BindPorts();
+  absl::Status TakeUpRun();
+  absl::Status Announce();
+  void Tick();
+  void PublishStatus();
+  absl::StatusOr<v1::CommandResponse> Command(
+      const v1::CommandRequest& request);
+  void WriteSummary();
+  void Shutdown(milliseconds grace);
+
+  Options options;
+  const base::Clock& clock = base::Clock::Real();
+  Core core;
+  StatusBoard board;
+  EventLoop loop;
+  std::unique_ptr<obs::MetricsServer> metrics_server;
+  std::shared_ptr<grpc::Service> control;
+  std::shared_ptr<grpc::Service> admin;
+  std::optional<rpc::Server> server;
+  std::optional<RunFolder> folder;
+  std::optional<Catalogue> catalogue;
+  std::optional<CoordinatorMetrics> metrics;
+  std::optional<LiveEffects> effects;
+  std::optional<RunController> run;
+  base::SteadyTime flushed;
+  bool over = false;  // of the loop
+  std::promise<int> exit_code;
+  bool announced = false;
+  bool shut_down = false;
+};
+
+absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(
+    Options options) {
+  if (options.workers == 0) {
+    options.workers = options.config.pipeline().stages();
+  }
+  if (options.workers < 1 ||
+      options.workers > options.config.pipeline().stages()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--workers ", options.workers, ": expected 1 to ",
+        options.config.pipeline().stages(), ", the number of pipeline.stages"));
+  }
+  options.run_dir = std::filesystem::absolute(options.run_dir).string();
+  auto impl = std::make_unique<Impl>(std::move(options));
+  GIMBAL_RETURN_IF_ERROR(impl->BindPorts());
+  GIMBAL_RETURN_IF_ERROR(impl->TakeUpRun());
+  GIMBAL_RETURN_IF_ERROR(impl->Announce());
+  impl->loop.Start();
+  return std::unique_ptr<Coordinator>(new Coordinator(std::move(impl)));
+}
+
+absl::Status Coordinator::Impl::BindPorts() {
+  GIMBAL_ASSIGN_OR_RETURN(
+      metrics_server,
+      obs::MetricsServer::Start(options.config.cluster().metrics_listen()));
+  control = MakeControlService(loop, core);
+  admin = MakeAdminService(
+      loop, board,
+      [this](const v1::CommandRequest& request) { return Command(request); });
+  GIMBAL_ASSIGN_OR_RETURN(
+      server, rpc::Server::Start({.address = options.config.cluster().listen(),
+                                  .services = {control.get(), admin.get()}}));
+  return absl::OkStatus();
+}
+
+absl::Status Coordinator::Impl::TakeUpRun() {
+  const v1::RunConfig& config = options.config;
+  GIMBAL_ASSIGN_OR_RETURN(const std::vector<v1::StagePlacement> plan,
+                          PlanStages(config));
+  GIMBAL_ASSIGN_OR_RETURN(
+      folder, RunFolder::Take(options.run_dir, config, options.resume));
+  const std::string root = CheckpointRoot(options);
+  GIMBAL_RETURN_IF_ERROR(io::CheckWritable(root));
+  catalogue.emplace(root, config.checkpoint().keep());
+  GIMBAL_RETURN_IF_ERROR(catalogue->RemoveLeftovers());
+  metrics.emplace(metrics_server->registry(), config.run().name(),
+                  worker::TokensPerUpdate(config));
+  effects.emplace(*folder, *catalogue, core.sessions, *metrics,
+                  config.model().layers(), plan, clock);
+  run.emplace(RunSetup{.config = config,
+                       .run_id = folder->identity.run_id,
+                       .run_dir = options.run_dir,
+                       .checkpoint_root = root,
+                       .workers = options.workers,
+                       .plan = plan},
+              *effects);
+  run->Open();
+  core.run = &*run;
+  PublishStatus();
+  return absl::OkStatus();
+}
+
+absl::Status Coordinator::Impl::Announce() {
+  const nlohmann::ordered_json json = {
+      {"address", server->address()},
+      {"metrics_address", metrics_server->address()},
+      {"pid", getpid()}};
+  GIMBAL_RETURN_IF_ERROR(io::WriteFileAtomically(
+      options.run_dir + "/coordinator.json", json.dump() + "\n"));
+  announced = true;
+  base::LogInfo(absl::StrCat("run ", folder->identity.run_id, " serves at ",
+                             server->address(), ", metrics at ",
+                             metrics_server->address()));
+  return absl::OkStatus();
+}
+
+void Coordinator::Impl::Tick() {
+  if (over) return;
+  const base::SteadyTime now = clock.Now();
+  run->Tick(now);
+  if (now - flushed >= kFlushEvery || run->exit_code().has_value()) {
+    const absl::Status status = folder->metrics.Flush();
+    if (!status.ok()) run->Fail(status.ToString());
+    flushed = now;
+  }
+  PublishStatus();
+  if (!run->exit_code().has_value()) return;
+  over = true;
+  WriteSummary();
+  exit_code.set_value(*run->exit_code());
+}
+
+void Coordinator::Impl::PublishStatus() {
+  v1::GetStatusResponse status = run->Status(clock.Now());
+  for (const StoredDecision& decision : effects->decisions()) {
+    v1::Decision& shown = *status.add_decisions();
+    shown.set_unix_seconds(decision.unix_seconds);
+    shown.set_what(decision.what);
+    shown.set_reason(decision.reason);
+  }
+  metrics->OnStatus(status);
+  board.Publish(std::move(status));
+}
+
+absl::StatusOr<v1::CommandResponse> Coordinator::Impl::Command(
+    const v1::CommandRequest& request) {
+  if (core.run == nullptr) {
+    return absl::UnavailableError("the coordinator is starting");
+  }
+  auto response = core.run->Command(request, clock.Now());
+  if (!over) PublishStatus();
+  return response;
+}
+
+void Coordinator::Impl::WriteSummary() {
+  const absl::Status written = io::WriteFileAtomically(
+      options.run_dir + "/summary.json",
+      SummaryJson(board.Get(), run->recoveries(), PeakRssBytes()));
+  if (!written.ok()) base::LogError(written.ToString());
+}
+
+// In this order: nobody new comes in, whoever is in hears the end, the files
+// are whole, the folder is free.
+void Coordinator::Impl::Shutdown(milliseconds grace) {
+  if (std::exchange(shut_down, true)) return;
+  const base::SteadyTime begin = clock.Now();
+  if (server.has_value()) server->SetServing(false);
+  if (core.run != nullptr) {
+    loop.Post([this] { core.sessions.DisconnectAll(absl::OkStatus()); });
+  }
+  if (server.has_value()) server->Shutdown(grace);
+  loop.Stop();
+  if (folder.has_value()) {
+    const absl::Status synced = folder->metrics.Sync();
+    if (!synced.ok()) base::LogError(synced.ToString());
+  }
+  if (announced) {
+    std::error_code ignored;
+    std::filesystem::remove(options.run_dir + "/coordinator.json", ignored);
+  }
+  metrics_server.reset();
+  base::LogDebug(absl::StrCat(
+      "shut down in ", base::Seconds(clock.Now() - begin).count(), " s"));
+}
+
+Coordinator::Coordinator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Coordinator::~Coordinator() = default;
+
+const std::string& Coordinator::address() const {
+  return impl_->server->address();
+}
+
+const std::string& Coordinator::metrics_address() const {
+  return impl_->metrics_server->address();
+}
+
+void Coordinator::RequestStop(const std::string& reason) {
+  impl_->loop.Post([impl = impl_.get(), reason] {
+    v1::CommandRequest request;
+    request.set_verb(v1::CommandRequest::VERB_STOP);
+    request.set_reason(reason);
+    const auto response = impl->Command(request);
+    if (!response.ok()) base::LogWarning(response.status().ToString());
+  });
+}
+
+int Coordinator::Wait() {
+  const int exit_code = impl_->exit_code.get_future().get();
+  impl_->Shutdown(kShutdownGrace);
+  return exit_code;
+}
+
+}  // namespace gimbal::coordinator

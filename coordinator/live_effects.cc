@@ -1,0 +1,105 @@
+#include "coordinator/live_effects.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+#include "common/base/status_macros.h"
+
+namespace gimbal::coordinator {
+namespace {
+
+constexpr size_t kShownDecisions = 20;
+
+}  // namespace
+
+LiveEffects::LiveEffects(RunFolder& folder, const Catalogue& catalogue,
+                         SessionHub& sessions, CoordinatorMetrics& metrics,
+                         int layers, std::vector<v1::StagePlacement> plan,
+                         const base::Clock& clock)
+    : folder_(folder),
+      catalogue_(catalogue),
+      sessions_(sessions),
+      metrics_(metrics),
+      layers_(layers),
+      plan_(std::move(plan)),
+      clock_(clock) {
+  const auto stored = folder_.store->Decisions(kShownDecisions);
+  if (stored.ok()) decisions_.assign(stored->begin(), stored->end());
+}
+
+void LiveEffects::Send(int64_t worker, const v1::CoordinatorMessage& message) {
+  sessions_.Send(worker, message);
+}
+
+void LiveEffects::Disconnect(int64_t worker, const absl::Status& reason) {
+  sessions_.Disconnect(worker, reason);
+}
+
+absl::StatusOr<int64_t> LiveEffects::Next(Counter counter) {
+  return folder_.store->Next(counter == Counter::kIncarnation ? "incarnation"
+                                                              : "generation");
+}
+
+void LiveEffects::Record(const std::string& what, const std::string& reason) {
+  const StoredDecision decision{clock_.UnixSeconds(), what, reason};
+  base::LogInfo(absl::StrCat(what, ": ", reason));
+  folder_.events.Append(decision);
+  const absl::Status stored = folder_.store->AddDecision(decision);
+  if (!stored.ok()) base::LogWarning(stored.ToString());
+  decisions_.push_back(decision);
+  if (decisions_.size() > kShownDecisions) decisions_.pop_front();
+}
+
+void LiveEffects::StageRestarted(int stage, Loss loss) {
+  metrics_.OnRestart(stage, loss);
+}
+
+absl::Status LiveEffects::WriteRow(const MetricsRow& row) {
+  metrics_.OnRow(row);
+  folder_.metrics.Append(row);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<MetricsRow>> LiveEffects::KeepRows(int64_t last) {
+  return folder_.metrics.Keep(last);
+}
+
+absl::Status LiveEffects::CommitCheckpoint(const CheckpointContent& content) {
+  GIMBAL_RETURN_IF_ERROR(folder_.metrics.Sync());
+  GIMBAL_RETURN_IF_ERROR(
+      catalogue_.Commit({.run_id = folder_.identity.run_id,
+                         .config_digest = folder_.identity.config_digest,
+                         .update = content.update,
+                         .layers = layers_,
+                         .stages = plan_,
+                         .files = content.files}));
+  int64_t bytes = 0;
+  for (const v1::CheckpointFile& file : content.files) bytes += file.bytes();
+  metrics_.OnCheckpoint(bytes, content.seconds, clock_.UnixSeconds());
+  return folder_.store->AddCheckpoint(content.update, clock_.UnixSeconds());
+}
+
+void LiveEffects::GiveUpCheckpoint(int64_t update, const std::string& reason) {
+  base::LogWarning(
+      absl::StrCat("checkpoint ", update, " was given up: ", reason));
+  metrics_.OnCheckpointFailure();
+}
+
+absl::StatusOr<int64_t> LiveEffects::NewestCheckpoint() {
+  const NewestGood newest = FindNewestGood(catalogue_.root());
+  for (const absl::Status& bad : newest.passed_over) {
+    Record("a damaged checkpoint is passed over", std::string(bad.message()));
+  }
+  GIMBAL_ASSIGN_OR_RETURN(const std::vector<int64_t> committed,
+                          folder_.store->Checkpoints());
+  if (newest.update == 0 && !committed.empty()) {
+    Record("no good checkpoint is left, starts from update 0",
+           absl::StrCat("the newest committed one was that of update ",
+                        committed.back()));
+  }
+  return newest.update;
+}
+
+}  // namespace gimbal::coordinator

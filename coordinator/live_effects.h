@@ -1,0 +1,51 @@
+// The run controller's effects on the real world: sessions, files, metrics.
+// Not thread-safe; runs on the loop.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "coordinator/checkpoint/catalogue.h"
+#include "coordinator/metrics.h"
+#include "coordinator/run/run_controller.h"
+#include "coordinator/run/run_effects.h"
+#include "coordinator/service/session_hub.h"
+#include "coordinator/store/run_folder.h"
+
+namespace gimbal::coordinator {
+
+class LiveEffects final : public RunEffects {
+ public:
+  // All must outlive this.
+  LiveEffects(RunFolder& folder, const Catalogue& catalogue,
+              SessionHub& sessions, CoordinatorMetrics& metrics, int layers,
+              std::vector<v1::StagePlacement> plan, const base::Clock& clock);
+
+  void Send(int64_t worker, const v1::CoordinatorMessage& message) override;
+  void Disconnect(int64_t worker, const absl::Status& reason) override;
+  absl::StatusOr<int64_t> Next(Counter counter) override;
+  void Record(const std::string& what, const std::string& reason) override;
+  void StageRestarted(int stage, Loss loss) override;
+  absl::Status WriteRow(const MetricsRow& row) override;
+  absl::StatusOr<std::vector<MetricsRow>> KeepRows(int64_t last) override;
+  absl::Status CommitCheckpoint(const CheckpointContent& content) override;
+  void GiveUpCheckpoint(int64_t update, const std::string& reason) override;
+  absl::StatusOr<int64_t> NewestCheckpoint() override;
+
+  // The newest decisions, newest last, for GetStatus.
+  const std::deque<StoredDecision>& decisions() const { return decisions_; }
+
+ private:
+  RunFolder& folder_;
+  const Catalogue& catalogue_;
+  SessionHub& sessions_;
+  CoordinatorMetrics& metrics_;
+  const int layers_;
+  const std::vector<v1::StagePlacement> plan_;
+  const base::Clock& clock_;
+  std::deque<StoredDecision> decisions_;
+};
+
+}  // namespace gimbal::coordinator

@@ -1,0 +1,119 @@
+// gimbal-coordinator: one per run.
+#include <pthread.h>
+#include <signal.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+#include "common/config/run_config_io.h"
+#include "coordinator/coordinator.h"
+#include "coordinator/planner/placement.h"
+
+namespace gimbal::coordinator {
+namespace {
+
+constexpr int kInternalError = 1;
+constexpr int kBadUsage = 2;
+
+struct Flags {
+  std::string config;
+  std::string run_dir;
+  std::string listen;
+  std::string metrics_listen;
+  std::string log_level = "info";
+  int workers = 0;
+  bool resume = false;
+  bool check_config = false;
+};
+
+int Report(const absl::Status& status) {
+  base::LogError(std::string(status.message()));
+  return absl::IsInternal(status) ? kInternalError : kBadUsage;
+}
+
+void AddFlags(CLI::App& app, Flags& flags) {
+  app.add_option("--config", flags.config, "config of the run (YAML)")
+      ->required();
+  app.add_option("--run-dir", flags.run_dir, "folder of the run")->required();
+  app.add_option("--workers", flags.workers,
+                 "workers that share the stages; 0: one per stage")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_flag("--resume", flags.resume,
+               "go on from the newest good checkpoint of the folder");
+  app.add_option("--listen", flags.listen,
+                 "gRPC address, instead of cluster.listen");
+  app.add_option("--metrics-listen", flags.metrics_listen,
+                 "HTTP address of /metrics, instead of cluster.metrics_listen");
+  app.add_flag("--check-config", flags.check_config,
+               "validate the config and the plan, then exit");
+  app.add_option("--log-level", flags.log_level,
+                 "debug, info, warning or error")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
+      ->capture_default_str();
+}
+
+// The first signal stops the run at a checkpoint, the second one ends at once.
+void StopOnSignals(const sigset_t& signals, Coordinator& coordinator) {
+  int signal = 0;
+  sigwait(&signals, &signal);
+  coordinator.RequestStop(absl::StrCat("signal ", sigabbrev_np(signal)));
+  sigwait(&signals, &signal);
+  base::LogError("a second signal: ends without waiting for the checkpoint");
+  std::_Exit(kInternalError);
+}
+
+int Run(const Flags& flags) {
+  auto config = config::LoadRunConfig(flags.config, {});
+  if (!config.ok()) return Report(config.status());
+  if (!flags.listen.empty()) {
+    config->mutable_cluster()->set_listen(flags.listen);
+  }
+  if (!flags.metrics_listen.empty()) {
+    config->mutable_cluster()->set_metrics_listen(flags.metrics_listen);
+  }
+  if (flags.check_config) {
+    const auto plan = PlanStages(*config);
+    return plan.ok() ? 0 : Report(plan.status());
+  }
+  // Before the first thread, so that all of them inherit the mask.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  auto coordinator = Coordinator::Start({.config = *config,
+                                         .run_dir = flags.run_dir,
+                                         .resume = flags.resume,
+                                         .workers = flags.workers});
+  if (!coordinator.ok()) return Report(coordinator.status());
+  // Ends with the process.
+  std::thread([&signals, &coordinator] {
+    StopOnSignals(signals, **coordinator);
+  }).detach();
+  const int exit_code = (*coordinator)->Wait();
+  // All is shut down; the thread above still stands in sigwait.
+  std::_Exit(exit_code);
+}
+
+}  // namespace
+}  // namespace gimbal::coordinator
+
+int main(int argc, char** argv) {
+  gimbal::coordinator::Flags flags;
+  CLI::App app("Coordinates one gimbal run: membership, grants, checkpoints.",
+               "gimbal-coordinator");
+  gimbal::coordinator::AddFlags(app, flags);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : gimbal::coordinator::kBadUsage;
+  }
+  gimbal::base::InitLog("coordinator", flags.log_level);
+  return gimbal::coordinator::Run(flags);
+}

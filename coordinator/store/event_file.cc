@@ -1,0 +1,40 @@
+#include "coordinator/store/event_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+
+namespace gimbal::coordinator {
+
+absl::StatusOr<EventFile> EventFile::Open(const std::string& path) {
+  io::UniqueFd fd(
+      open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (!fd.valid()) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
+  }
+  return EventFile(path, std::move(fd));
+}
+
+void EventFile::Append(const StoredDecision& decision) {
+  const nlohmann::ordered_json json = {{"unix_seconds", decision.unix_seconds},
+                                       {"what", decision.what},
+                                       {"reason", decision.reason}};
+  // Reasons may quote bytes of a bad file.
+  const std::string line =
+      json.dump(-1, ' ', false,
+                nlohmann::ordered_json::error_handler_t::replace) +
+      "\n";
+  if (write(fd_.get(), line.data(), line.size()) !=
+      static_cast<ssize_t>(line.size())) {
+    base::LogWarning(
+        absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path_))
+            .ToString());
+  }
+}
+
+}  // namespace gimbal::coordinator

@@ -1,0 +1,27 @@
+// RUN_DIR/events.jsonl: every decision with its time and reason, one object per
+// line, written at once. A line that cannot be written is logged: the store
+// holds the same. Not thread-safe.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/io/unique_fd.h"
+#include "coordinator/store/run_store.h"
+
+namespace gimbal::coordinator {
+
+class EventFile {
+ public:
+  static absl::StatusOr<EventFile> Open(const std::string& path);
+  void Append(const StoredDecision& decision);
+
+ private:
+  EventFile(std::string path, io::UniqueFd fd)
+      : path_(std::move(path)), fd_(std::move(fd)) {}
+
+  std::string path_;
+  io::UniqueFd fd_;
+};
+
+}  // namespace gimbal::coordinator

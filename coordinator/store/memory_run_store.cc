@@ -1,0 +1,47 @@
+#include "coordinator/store/memory_run_store.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace gimbal::coordinator {
+
+absl::StatusOr<std::optional<RunIdentity>> MemoryRunStore::Identity() {
+  return identity_;
+}
+
+absl::Status MemoryRunStore::SetIdentity(const RunIdentity& identity) {
+  if (identity_.has_value()) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("the store holds run ", identity_->run_id));
+  }
+  identity_ = identity;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> MemoryRunStore::Next(const std::string& counter) {
+  return ++counters_[counter];
+}
+
+absl::Status MemoryRunStore::AddCheckpoint(int64_t update, double) {
+  checkpoints_.insert(update);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<int64_t>> MemoryRunStore::Checkpoints() {
+  return std::vector<int64_t>(checkpoints_.begin(), checkpoints_.end());
+}
+
+absl::Status MemoryRunStore::AddDecision(const StoredDecision& decision) {
+  decisions_.push_back(decision);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<StoredDecision>> MemoryRunStore::Decisions(
+    int limit) {
+  const size_t count = std::min(decisions_.size(), static_cast<size_t>(limit));
+  return std::vector<StoredDecision>(decisions_.end() - count,
+                                     decisions_.end());
+}
+
+}  // namespace gimbal::coordinator

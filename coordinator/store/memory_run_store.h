@@ -1,0 +1,28 @@
+// The store of tests, and the specification of the SQLite one.
+#pragma once
+
+#include <map>
+#include <set>
+
+#include "coordinator/store/run_store.h"
+
+namespace gimbal::coordinator {
+
+class MemoryRunStore final : public RunStore {
+ public:
+  absl::StatusOr<std::optional<RunIdentity>> Identity() override;
+  absl::Status SetIdentity(const RunIdentity& identity) override;
+  absl::StatusOr<int64_t> Next(const std::string& counter) override;
+  absl::Status AddCheckpoint(int64_t update, double unix_seconds) override;
+  absl::StatusOr<std::vector<int64_t>> Checkpoints() override;
+  absl::Status AddDecision(const StoredDecision& decision) override;
+  absl::StatusOr<std::vector<StoredDecision>> Decisions(int limit) override;
+
+ private:
+  std::optional<RunIdentity> identity_;
+  std::map<std::string, int64_t> counters_;
+  std::set<int64_t> checkpoints_;
+  std::vector<StoredDecision> decisions_;
+};
+
+}  // namespace gimbal::coordinator

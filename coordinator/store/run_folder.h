@@ -1,0 +1,36 @@
+// A run folder that this process has taken: locked, its store and files open.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "coordinator/store/event_file.h"
+#include "coordinator/store/metrics_file.h"
+#include "coordinator/store/run_lock.h"
+#include "coordinator/store/run_store.h"
+#include "gimbal/v1/run_config.pb.h"
+
+namespace gimbal::coordinator {
+
+struct RunFolder {
+  // Takes the folder for this config: makes it when missing, locks it.
+  //   ALREADY_EXISTS       another coordinator runs it, or it holds a run and
+  //                        `resume` is false
+  //   FAILED_PRECONDITION  it holds a run of another config (the first key that
+  //                        differs is named)
+  // A folder without a run may be resumed: the run starts at update 0.
+  static absl::StatusOr<RunFolder> Take(const std::string& run_dir,
+                                        const v1::RunConfig& config,
+                                        bool resume);
+
+  std::string run_dir;
+  RunLock lock;
+  RunIdentity identity;
+  std::unique_ptr<RunStore> store;
+  MetricsFile metrics;
+  EventFile events;
+};
+
+}  // namespace gimbal::coordinator

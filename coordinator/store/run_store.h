@@ -1,0 +1,59 @@
+// What must survive the coordinator: who the run is, the counters that are
+// never given out twice, and the decisions with their reasons. Checkpoints and
+// metrics are files of their own; the store notes which checkpoints were
+// committed.
+//
+// Every write is durable when it returns. Errors name the store and the reason.
+// Not thread-safe; runs on the coordinator's loop.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace gimbal::coordinator {
+
+struct RunIdentity {
+  std::string run_id;
+  std::string config_digest;
+  std::string config_yaml;  // resolved, to say what differs on --resume
+
+  friend bool operator==(const RunIdentity&, const RunIdentity&) = default;
+};
+
+struct StoredDecision {
+  double unix_seconds = 0;
+  std::string what;
+  std::string reason;
+
+  friend bool operator==(const StoredDecision&,
+                         const StoredDecision&) = default;
+};
+
+class RunStore {
+ public:
+  virtual ~RunStore() = default;
+
+  // Nothing in a new store.
+  virtual absl::StatusOr<std::optional<RunIdentity>> Identity() = 0;
+  // ALREADY_EXISTS when the store has one.
+  virtual absl::Status SetIdentity(const RunIdentity& identity) = 0;
+
+  // Adds one to a named counter that starts at 0; the new value.
+  virtual absl::StatusOr<int64_t> Next(const std::string& counter) = 0;
+
+  // Notes a commit; again for one that was written anew.
+  virtual absl::Status AddCheckpoint(int64_t update, double unix_seconds) = 0;
+  // Updates ever committed, ascending.
+  virtual absl::StatusOr<std::vector<int64_t>> Checkpoints() = 0;
+
+  virtual absl::Status AddDecision(const StoredDecision& decision) = 0;
+  // The newest `limit`, newest last.
+  virtual absl::StatusOr<std::vector<StoredDecision>> Decisions(int limit) = 0;
+};
+
+}  // namespace gimbal::coordinator

@@ -1,0 +1,208 @@
+#include "coordinator/store/sqlite_run_store.h"
+
+#include <sqlite3.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+
+namespace gimbal::coordinator {
+namespace {
+
+constexpr int kSchemaVersion = 1;
+constexpr char kSchema[] = R"(
+  CREATE TABLE identity(
+    only_row INTEGER PRIMARY KEY CHECK(only_row = 1),
+    run_id TEXT NOT NULL, config_digest TEXT NOT NULL,
+    config_yaml TEXT NOT NULL);
+  CREATE TABLE counters(name TEXT PRIMARY KEY, value INTEGER NOT NULL);
+  CREATE TABLE checkpoints(
+    update_number INTEGER PRIMARY KEY, unix_seconds REAL NOT NULL);
+  CREATE TABLE decisions(
+    number INTEGER PRIMARY KEY, unix_seconds REAL NOT NULL,
+    what TEXT NOT NULL, reason TEXT NOT NULL);
+)";
+
+using Connection = std::unique_ptr<sqlite3, decltype(&sqlite3_close)>;
+
+absl::Status Error(sqlite3* db, const std::string& path) {
+  return absl::InternalError(absl::StrCat(path, ": ", sqlite3_errmsg(db)));
+}
+
+// One statement; parameters and columns are numbered from 0.
+class Statement {
+ public:
+  Statement(sqlite3* db, const std::string& path, const char* sql)
+      : db_(db), path_(path), statement_(nullptr, &sqlite3_finalize) {
+    sqlite3_stmt* raw = nullptr;
+    failed_ = sqlite3_prepare_v2(db, sql, -1, &raw, nullptr) != SQLITE_OK;
+    statement_.reset(raw);
+  }
+
+  void Bind(int index, int64_t value) {
+    Note(sqlite3_bind_int64(statement_.get(), index + 1, value));
+  }
+  void Bind(int index, double value) {
+    Note(sqlite3_bind_double(statement_.get(), index + 1, value));
+  }
+  void Bind(int index, const std::string& value) {
+    Note(sqlite3_bind_text(statement_.get(), index + 1, value.data(),
+                           static_cast<int>(value.size()), SQLITE_TRANSIENT));
+  }
+  // True when there is a row.
+  absl::StatusOr<bool> Step() {
+    if (failed_) return Error(db_, path_);
+    const int code = sqlite3_step(statement_.get());
+    if (code == SQLITE_ROW) return true;
+    if (code == SQLITE_DONE) return false;
+    return Error(db_, path_);
+  }
+  absl::Status Run() { return Step().status(); }
+
+  int64_t Int(int column) const {
+    return sqlite3_column_int64(statement_.get(), column);
+  }
+  double Real(int column) const {
+    return sqlite3_column_double(statement_.get(), column);
+  }
+  std::string Text(int column) const {
+    const auto* text = reinterpret_cast<const char*>(
+        sqlite3_column_text(statement_.get(), column));
+    return std::string(text, sqlite3_column_bytes(statement_.get(), column));
+  }
+
+ private:
+  void Note(int code) { failed_ = failed_ || code != SQLITE_OK; }
+
+  sqlite3* db_;
+  const std::string& path_;
+  std::unique_ptr<sqlite3_stmt, decltype(&sqlite3_finalize)> statement_;
+  bool failed_ = false;
+};
+
+class SqliteRunStore final : public RunStore {
+ public:
+  SqliteRunStore(Connection db, std::string path)
+      : db_(std::move(db)), path_(std::move(path)) {}
+
+  absl::Status Prepare() {
+    GIMBAL_RETURN_IF_ERROR(Execute("PRAGMA journal_mode = WAL"));
+    GIMBAL_RETURN_IF_ERROR(Execute("PRAGMA synchronous = FULL"));
+    Statement version(db_.get(), path_, "PRAGMA user_version");
+    GIMBAL_RETURN_IF_ERROR(version.Run());
+    if (version.Int(0) == kSchemaVersion) return absl::OkStatus();
+    if (version.Int(0) != 0) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(path_, ": has schema ", version.Int(0), ", expected ",
+                       kSchemaVersion, "; use the release that wrote it"));
+    }
+    return Execute(absl::StrCat("BEGIN;", kSchema, "PRAGMA user_version = ",
+                                kSchemaVersion, ";COMMIT"));
+  }
+
+  absl::StatusOr<std::optional<RunIdentity>> Identity() override {
+    Statement query =
+        Make("SELECT run_id, config_digest, config_yaml FROM identity");
+    GIMBAL_ASSIGN_OR_RETURN(const bool found, query.Step());
+    if (!found) return std::nullopt;
+    return RunIdentity{query.Text(0), query.Text(1), query.Text(2)};
+  }
+
+  absl::Status SetIdentity(const RunIdentity& identity) override {
+    GIMBAL_ASSIGN_OR_RETURN(const auto held, Identity());
+    if (held.has_value()) {
+      return absl::AlreadyExistsError(
+          absl::StrCat(path_, " holds run ", held->run_id));
+    }
+    Statement insert = Make("INSERT INTO identity VALUES(1, ?, ?, ?)");
+    insert.Bind(0, identity.run_id);
+    insert.Bind(1, identity.config_digest);
+    insert.Bind(2, identity.config_yaml);
+    return insert.Run();
+  }
+
+  absl::StatusOr<int64_t> Next(const std::string& counter) override {
+    Statement upsert = Make(
+        "INSERT INTO counters VALUES(?, 1) "
+        "ON CONFLICT(name) DO UPDATE SET value = value + 1 RETURNING value");
+    upsert.Bind(0, counter);
+    GIMBAL_RETURN_IF_ERROR(upsert.Run());
+    const int64_t value = upsert.Int(0);
+    // The row is durable only once the statement has run to its end.
+    GIMBAL_RETURN_IF_ERROR(upsert.Run());
+    return value;
+  }
+
+  absl::Status AddCheckpoint(int64_t update, double unix_seconds) override {
+    Statement insert = Make("INSERT OR REPLACE INTO checkpoints VALUES(?, ?)");
+    insert.Bind(0, update);
+    insert.Bind(1, unix_seconds);
+    return insert.Run();
+  }
+
+  absl::StatusOr<std::vector<int64_t>> Checkpoints() override {
+    Statement query =
+        Make("SELECT update_number FROM checkpoints ORDER BY update_number");
+    std::vector<int64_t> updates;
+    while (true) {
+      GIMBAL_ASSIGN_OR_RETURN(const bool found, query.Step());
+      if (!found) return updates;
+      updates.push_back(query.Int(0));
+    }
+  }
+
+  absl::Status AddDecision(const StoredDecision& decision) override {
+    Statement insert = Make(
+        "INSERT INTO decisions(unix_seconds, what, reason) VALUES(?, ?, ?)");
+    insert.Bind(0, decision.unix_seconds);
+    insert.Bind(1, decision.what);
+    insert.Bind(2, decision.reason);
+    return insert.Run();
+  }
+
+  absl::StatusOr<std::vector<StoredDecision>> Decisions(int limit) override {
+    Statement query = Make(
+        "SELECT unix_seconds, what, reason FROM decisions "
+        "ORDER BY number DESC LIMIT ?");
+    query.Bind(0, int64_t{limit});
+    std::vector<StoredDecision> decisions;
+    while (true) {
+      GIMBAL_ASSIGN_OR_RETURN(const bool found, query.Step());
+      if (!found) break;
+      decisions.push_back({query.Real(0), query.Text(1), query.Text(2)});
+    }
+    std::reverse(decisions.begin(), decisions.end());
+    return decisions;
+  }
+
+ private:
+  Statement Make(const char* sql) { return Statement(db_.get(), path_, sql); }
+
+  absl::Status Execute(const std::string& sql) {
+    if (sqlite3_exec(db_.get(), sql.c_str(), nullptr, nullptr, nullptr) !=
+        SQLITE_OK) {
+      return Error(db_.get(), path_);
+    }
+    return absl::OkStatus();
+  }
+
+  Connection db_;
+  std::string path_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RunStore>> OpenSqliteRunStore(
+    const std::string& path) {
+  sqlite3* raw = nullptr;
+  const int code = sqlite3_open(path.c_str(), &raw);
+  Connection db(raw, &sqlite3_close);
+  if (code != SQLITE_OK) return Error(raw, path);
+  auto store = std::make_unique<SqliteRunStore>(std::move(db), path);
+  GIMBAL_RETURN_IF_ERROR(store->Prepare());
+  return std::unique_ptr<RunStore>(std::move(store));
+}
+
+}  // namespace gimbal::coordinator
