@@ -19,6 +19,14 @@ TEST(AlignedBufferTest, IsZeroedAlignedAndRoundedUp) {
   for (int i = 0; i < 17; ++i) EXPECT_EQ(buffer.data()[i], 0.0f);
 }
 
+TEST(AlignedBufferTest, LargeBuffersStartOnAHugePage) {
+  AlignedBuffer<float> buffer(3 << 20);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer.data()) % (2 << 20), 0u);
+  EXPECT_EQ(buffer.bytes(), 12 << 20);
+  EXPECT_EQ(buffer.data()[0], 0.0f);
+  EXPECT_EQ(buffer.data()[(3 << 20) - 1], 0.0f);
+}
+
 TEST(AlignedBufferTest, EmptyHoldsNothing) {
   AlignedBuffer<int32_t> buffer(0);
   EXPECT_EQ(buffer.data(), nullptr);
