@@ -1,6 +1,5 @@
 #include "coordinator/cli/control.h"
 
-#include <google/protobuf/util/json_util.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -15,6 +14,7 @@
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/progress.h"
 #include "coordinator/cli/signals.h"
+#include "coordinator/cli/status_json.h"
 
 namespace gimbal::cli {
 namespace {
@@ -26,26 +26,11 @@ absl::StatusOr<std::string> AddressOf(const Target& target) {
       "say which run: --run-dir DIR or --coordinator HOST:PORT");
 }
 
-absl::StatusOr<std::string> ToJson(const v1::GetStatusResponse& status,
-                                   bool pretty) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.add_whitespace = pretty;
-  options.always_print_primitive_fields = true;
-  options.preserve_proto_field_names = true;
-  std::string text;
-  const auto result =
-      google::protobuf::util::MessageToJsonString(status, &text, options);
-  if (!result.ok()) return absl::InternalError(result.ToString());
-  return text;
-}
-
 absl::Status PrintOnce(const AdminClient& client, bool json) {
   GIMBAL_ASSIGN_OR_RETURN(const v1::GetStatusResponse status,
                           client.GetStatus());
-  std::string text = StatusReport(status);
-  if (json) {
-    GIMBAL_ASSIGN_OR_RETURN(text, ToJson(status, /*pretty=*/true));
-  }
+  const std::string text =
+      json ? StatusJson(status, /*pretty=*/true) : StatusReport(status);
   std::printf("%s", text.c_str());
   return absl::OkStatus();
 }
@@ -61,9 +46,7 @@ absl::Status WatchRun(const AdminClient& client, bool json) {
     if (!status.ok()) return seen ? absl::OkStatus() : status.status();
     seen = true;
     if (json) {
-      GIMBAL_ASSIGN_OR_RETURN(const std::string text,
-                              ToJson(*status, /*pretty=*/false));
-      std::printf("%s\n", text.c_str());
+      std::printf("%s", StatusJson(*status, /*pretty=*/false).c_str());
       std::fflush(stdout);
     } else {
       display.Show(*status, base::Clock::Real().Now());
@@ -88,10 +71,7 @@ absl::Status SendCommand(const Target& target, v1::CommandRequest::Verb verb) {
       const v1::CommandResponse response,
       AdminClient(address).Command(
           verb, absl::StrCat("gimbal ", name, " by pid ", getpid())));
-  std::printf("%s at update %ld%s%s\n", name.c_str(),
-              static_cast<long>(response.update()),
-              response.message().empty() ? "" : ": ",
-              response.message().c_str());
+  std::printf("%s\n", response.message().c_str());
   return absl::OkStatus();
 }
 
