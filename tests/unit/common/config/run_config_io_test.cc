@@ -70,38 +70,35 @@ TEST_P(BadYamlTest, NamesFileLineAndKey) {
       StatusIs(StatusCode::kInvalidArgument, StartsWith(GetParam().message)));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, BadYamlTest,
-    testing::Values(
-        BadYaml{"", "kjv.yaml: run.steps: missing; expected an integer, at"},
-        BadYaml{"# nothing\n", "kjv.yaml: run.steps: missing"},
-        BadYaml{"run: {steps: 1}\n", "kjv.yaml: data.train: missing"},
-        BadYaml{"run:\n  steps: 1\n\noptimizer:\n  lrr: 1\n",
-                "kjv.yaml:5: optimizer.lrr: unknown key; did you mean "
-                "optimizer.lr?"},
-        BadYaml{"steps: 1\n",
-                "kjv.yaml:1: steps: unknown key; this key stands elsewhere; "
-                "did you mean run.steps?"},
-        BadYaml{"run:\n  steps: 1\n  steps: 2\n",
-                "kjv.yaml:3: run.steps: this key stands here twice"},
-        BadYaml{"run: {steps: 1}\ndata: {train: x}\nrun: {seed: 2}\n",
-                "kjv.yaml:3: run: this key stands here twice"},
-        BadYaml{"run:\n  - steps\n",
-                "kjv.yaml:2: run: found a list, expected a section"},
-        BadYaml{"run: 5\n", "kjv.yaml:1: run: found '5', expected a section"},
-        BadYaml{"- run\n", "kjv.yaml:1: config: found a list, expected a"},
-        BadYaml{"run:\n  steps:\n",
-                "kjv.yaml:2: run.steps: found nothing, expected an integer"},
-        BadYaml{"run:\n  steps: null\n",
-                "kjv.yaml:2: run.steps: found nothing"},
-        BadYaml{"run:\n  [a]: 1\n", "kjv.yaml:2: run: a key must be a plain"},
-        BadYaml{"run:\n  steps: {a\n", "kjv.yaml:3: not valid YAML: "},
-        BadYaml{"run: {steps: 1}\nrun: [\n", "kjv.yaml:3: not valid YAML: "},
-        BadYaml{"run: *nope\n", "kjv.yaml:1: not valid YAML: "},
-        BadYaml{"a: 1\n---\nb: 2\n", "kjv.yaml: 2 YAML documents, expected"},
-        BadYaml{"optimizer:\n  schedule: cosine\n",
-                "kjv.yaml:2: optimizer.schedule: found 'cosine', expected a "
-                "section"}));
+const BadYaml kCases[] = {
+    {"", "kjv.yaml: run.steps: missing; expected an integer, at"},
+    {"# nothing\n", "kjv.yaml: run.steps: missing"},
+    {"run: {steps: 1}\n", "kjv.yaml: data.train: missing"},
+    {"run:\n  steps: 1\n\noptimizer:\n  lrr: 1\n",
+     "kjv.yaml:5: optimizer.lrr: unknown key; did you mean "
+     "optimizer.lr?"},
+    {"steps: 1\n",
+     "kjv.yaml:1: steps: unknown key; this key stands elsewhere; "
+     "did you mean run.steps?"},
+    {"run:\n  steps: 1\n  steps: 2\n",
+     "kjv.yaml:3: run.steps: this key stands here twice"},
+    {"run: {steps: 1}\ndata: {train: x}\nrun: {seed: 2}\n",
+     "kjv.yaml:3: run: this key stands here twice"},
+    {"run:\n  - steps\n", "kjv.yaml:2: run: found a list, expected a section"},
+    {"run: 5\n", "kjv.yaml:1: run: found '5', expected a section"},
+    {"- run\n", "kjv.yaml:1: config: found a list, expected a"},
+    {"run:\n  steps:\n",
+     "kjv.yaml:2: run.steps: found nothing, expected an integer"},
+    {"run:\n  steps: null\n", "kjv.yaml:2: run.steps: found nothing"},
+    {"run:\n  [a]: 1\n", "kjv.yaml:2: run: a key must be a plain"},
+    {"run:\n  steps: {a\n", "kjv.yaml:3: not valid YAML: "},
+    {"run: {steps: 1}\nrun: [\n", "kjv.yaml:3: not valid YAML: "},
+    {"run: *nope\n", "kjv.yaml:1: not valid YAML: "},
+    {"a: 1\n---\nb: 2\n", "kjv.yaml: 2 YAML documents, expected"},
+    {"optimizer:\n  schedule: cosine\n",
+     "kjv.yaml:2: optimizer.schedule: found 'cosine', expected a "
+     "section"}};
+INSTANTIATE_TEST_SUITE_P(All, BadYamlTest, testing::ValuesIn(kCases));
 
 TEST(RunConfigIoTest, NamesTheBadOverride) {
   const auto expect = [](const char* override, const char* message) {

@@ -28,39 +28,35 @@ TEST_P(RefusedTest, NamesKeyAndReason) {
       StatusIs(StatusCode::kInvalidArgument, HasSubstr(GetParam().message)));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, RefusedTest,
-    testing::Values(
-        Refused{{"model.heads=5"},
-                "--set model.heads=5: model.heads: heads (5) must divide "
-                "hidden (32)"},
-        Refused{{"model.kv_heads=2"}, "must be 0 or equal to heads (4)"},
-        Refused{{"model.tie_embeddings=true"}, "only false"},
-        Refused{{"pipeline.stages=5"},
-                "5 stages need at least 5 layers, model.layers is 4"},
-        Refused{{"pipeline.stages=2", "pipeline.split=[2,3]"},
-                "[2, 3] sums to 5, model.layers is 4"},
-        Refused{{"pipeline.stages=2", "pipeline.split=[1,2,1]"},
-                "[1, 2, 1] has 3 entries, pipeline.stages is 2"},
-        Refused{{"pipeline.stages=2", "pipeline.split=[4,0]"},
-                "at least 1 layer"},
-        Refused{{"pipeline.stages=2", "pipeline.split=[5,-1]"},
-                "at least 1 layer"},
-        Refused{{"optimizer.betas=[0.9]"}, "exactly 2 numbers, found 1"},
-        Refused{{"optimizer.betas=[0.9,0.9,0.9]"}, "exactly 2 numbers"},
-        Refused{{"optimizer.schedule.warmup=101"},
-                "101 updates of warm-up, but run.steps is 100"},
-        Refused{{"staleness.mitigation=[lr_discount]"}, "only [none]"},
-        Refused{{"staleness.mitigation=[none,none]"}, "only [none]"},
-        Refused{{"data.tokenizer=bpe"}, "unknown tokenizer 'bpe'"},
-        Refused{{"data.format=text", "model.vocab=255"},
-                "vocab must be at least 256, not 255"},
-        Refused{{"batch.microbatch=2147483647"},
-                "microbatch * context must be at most 2147483647"},
-        Refused{{"cluster.listen=localhost"}, "expected HOST:PORT"},
-        Refused{{"cluster.listen=':80'"}, "expected HOST:PORT"},
-        Refused{{"cluster.metrics_listen=0.0.0.0:65536"},
-                "expected HOST:PORT"}));
+const Refused kCases[] = {
+    {{"model.heads=5"},
+     "--set model.heads=5: model.heads: heads (5) must divide "
+     "hidden (32)"},
+    {{"model.kv_heads=2"}, "must be 0 or equal to heads (4)"},
+    {{"model.tie_embeddings=true"}, "only false"},
+    {{"pipeline.stages=5"},
+     "5 stages need at least 5 layers, model.layers is 4"},
+    {{"pipeline.stages=2", "pipeline.split=[2,3]"},
+     "[2, 3] sums to 5, model.layers is 4"},
+    {{"pipeline.stages=2", "pipeline.split=[1,2,1]"},
+     "[1, 2, 1] has 3 entries, pipeline.stages is 2"},
+    {{"pipeline.stages=2", "pipeline.split=[4,0]"}, "at least 1 layer"},
+    {{"pipeline.stages=2", "pipeline.split=[5,-1]"}, "at least 1 layer"},
+    {{"optimizer.betas=[0.9]"}, "exactly 2 numbers, found 1"},
+    {{"optimizer.betas=[0.9,0.9,0.9]"}, "exactly 2 numbers"},
+    {{"optimizer.schedule.warmup=101"},
+     "101 updates of warm-up, but run.steps is 100"},
+    {{"staleness.mitigation=[lr_discount]"}, "only [none]"},
+    {{"staleness.mitigation=[none,none]"}, "only [none]"},
+    {{"data.tokenizer=bpe"}, "unknown tokenizer 'bpe'"},
+    {{"data.format=text", "model.vocab=255"},
+     "vocab must be at least 256, not 255"},
+    {{"batch.microbatch=2147483647"},
+     "microbatch * context must be at most 2147483647"},
+    {{"cluster.listen=localhost"}, "expected HOST:PORT"},
+    {{"cluster.listen=':80'"}, "expected HOST:PORT"},
+    {{"cluster.metrics_listen=0.0.0.0:65536"}, "expected HOST:PORT"}};
+INSTANTIATE_TEST_SUITE_P(All, RefusedTest, testing::ValuesIn(kCases));
 
 TEST(ValidationTest, NamesTheFileWhenTheKeyHasItsDefault) {
   EXPECT_THAT(

@@ -43,53 +43,48 @@ TEST_P(BadHeaderTest, IsRefusedWithItsReason) {
 }
 
 // Each is to fail for 16 bytes of data.
-INSTANTIATE_TEST_SUITE_P(
-    All, BadHeaderTest,
-    testing::Values(
-        BadHeader{"", "not a JSON object"}, BadHeader{"{", "not a JSON object"},
-        BadHeader{"[]", "not a JSON object"},
-        BadHeader{"\xff\xfe", "not a JSON object"},
-        BadHeader{"{}", "need 0 bytes of data, the file has 16"},
-        BadHeader{R"({"a":3})", "tensor a: expected a JSON object"},
-        BadHeader{R"({"a":{"shape":[4],"data_offsets":[0,16]}})",
-                  "dtype is absent"},
-        BadHeader{R"({"a":{"dtype":"BF16","shape":[8],"data_offsets":[0,16]}})",
-                  R"(dtype is "BF16", expected "F32")"},
-        BadHeader{R"({"a":{"dtype":7,"shape":[4],"data_offsets":[0,16]}})",
-                  "dtype is 7"},
-        BadHeader{R"({"a":{"dtype":"F32","data_offsets":[0,16]}})",
-                  "shape must be"},
-        BadHeader{R"({"a":{"dtype":"F32","shape":[-4],"data_offsets":[0,16]}})",
-                  "shape must be"},
-        BadHeader{
-            R"({"a":{"dtype":"F32","shape":[4.5],"data_offsets":[0,16]}})",
-            "shape must be"},
-        BadHeader{R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],)"
-                  R"("data_offsets":[0,0]}})",
-                  "impossible shape [4294967296, 4294967296]"},
-        BadHeader{R"({"a":{"dtype":"F32","shape":[4]}})", "data_offsets must"},
-        BadHeader{R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[16]}})",
-                  "data_offsets must"},
-        BadHeader{R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[16,0]}})",
-                  "data_offsets must"},
-        BadHeader{
-            R"({"a":{"dtype":"F32","shape":[4],)"
-            R"("data_offsets":[18446744073709551600,18446744073709551615]}})",
-            "data_offsets must"},
-        BadHeader{R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,16]}})",
-                  "hold 16 bytes, shape [3] needs 12"},
-        BadHeader{R"({"a":{"dtype":"F32","shape":[8],"data_offsets":[0,32]}})",
-                  "need 32 bytes of data, the file has 16 (truncated?)"},
-        BadHeader{R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[4,16]}})",
-                  "tensor a begins at byte 4 of the data, expected 0"},
-        BadHeader{R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,12]},)"
-                  R"("b":{"dtype":"F32","shape":[2],"data_offsets":[8,16]}})",
-                  "tensor b begins at byte 8 of the data, expected 12"},
-        BadHeader{R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
-                  R"("a":{"dtype":"F32","shape":[2],"data_offsets":[8,16]}})",
-                  "same name twice"},
-        BadHeader{R"({"__metadata__":{"a":1}})", "expected an object of"},
-        BadHeader{R"({"__metadata__":"a"})", "expected an object of"}));
+const BadHeader kCases[] = {
+    {"", "not a JSON object"},
+    {"{", "not a JSON object"},
+    {"[]", "not a JSON object"},
+    {"\xff\xfe", "not a JSON object"},
+    {"{}", "need 0 bytes of data, the file has 16"},
+    {R"({"a":3})", "tensor a: expected a JSON object"},
+    {R"({"a":{"shape":[4],"data_offsets":[0,16]}})", "dtype is absent"},
+    {R"({"a":{"dtype":"BF16","shape":[8],"data_offsets":[0,16]}})",
+     R"(dtype is "BF16", expected "F32")"},
+    {R"({"a":{"dtype":7,"shape":[4],"data_offsets":[0,16]}})", "dtype is 7"},
+    {R"({"a":{"dtype":"F32","data_offsets":[0,16]}})", "shape must be"},
+    {R"({"a":{"dtype":"F32","shape":[-4],"data_offsets":[0,16]}})",
+     "shape must be"},
+    {R"({"a":{"dtype":"F32","shape":[4.5],"data_offsets":[0,16]}})",
+     "shape must be"},
+    {R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],)"
+     R"("data_offsets":[0,0]}})",
+     "impossible shape [4294967296, 4294967296]"},
+    {R"({"a":{"dtype":"F32","shape":[4]}})", "data_offsets must"},
+    {R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[16]}})",
+     "data_offsets must"},
+    {R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[16,0]}})",
+     "data_offsets must"},
+    {R"({"a":{"dtype":"F32","shape":[4],)"
+     R"("data_offsets":[18446744073709551600,18446744073709551615]}})",
+     "data_offsets must"},
+    {R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,16]}})",
+     "hold 16 bytes, shape [3] needs 12"},
+    {R"({"a":{"dtype":"F32","shape":[8],"data_offsets":[0,32]}})",
+     "need 32 bytes of data, the file has 16 (truncated?)"},
+    {R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[4,16]}})",
+     "tensor a begins at byte 4 of the data, expected 0"},
+    {R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,12]},)"
+     R"("b":{"dtype":"F32","shape":[2],"data_offsets":[8,16]}})",
+     "tensor b begins at byte 8 of the data, expected 12"},
+    {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+     R"("a":{"dtype":"F32","shape":[2],"data_offsets":[8,16]}})",
+     "same name twice"},
+    {R"({"__metadata__":{"a":1}})", "expected an object of"},
+    {R"({"__metadata__":"a"})", "expected an object of"}};
+INSTANTIATE_TEST_SUITE_P(All, BadHeaderTest, testing::ValuesIn(kCases));
 
 TEST(SafetensorsHeaderTest, RefusesToWriteWhatItCouldNotRead) {
   const auto format = [](std::vector<TensorView> tensors,

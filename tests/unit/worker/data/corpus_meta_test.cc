@@ -55,29 +55,29 @@ TEST_P(BadMetaTest, NamesFileAndReason) {
 }
 
 #define START R"({"format":1,"tokenizer":"bytes","vocab":256,"dtype":"u8",)"
-INSTANTIATE_TEST_SUITE_P(
-    All, BadMetaTest,
-    testing::Values(
-        BadMeta{"", "not a JSON object"}, BadMeta{"[1]", "not a JSON object"},
-        BadMeta{R"({"format":1)", "not a JSON object"},
-        BadMeta{R"({"format":2})", "expected \"format\": 1"},
-        BadMeta{R"({"format":"1"})", "expected \"format\": 1"},
-        BadMeta{R"({"format":1,"tokenizer":3,"vocab":2})", "\"tokenizer\""},
-        BadMeta{R"({"format":1,"tokenizer":"b","vocab":-2})", "\"vocab\""},
-        BadMeta{R"({"format":1,"tokenizer":"b","vocab":2,"dtype":"i8"})",
-                "\"dtype\": u8, u16 or u32"},
-        BadMeta{R"({"format":1,"tokenizer":"b","vocab":2,"dtype":8})",
-                "\"dtype\": u8, u16 or u32"},
-        BadMeta{START R"("splits":[]})", "an object \"splits\""},
-        BadMeta{START R"("splits":{"train":7}})", "splits.train: expected {"},
-        BadMeta{START R"("splits":{"train":{"tokens":1.5,"files":[]}}})",
-                "splits.train: expected {"},
-        BadMeta{START R"("splits":{"train":{"tokens":1,"files":"a"}}})",
-                "a list \"files\""},
-        BadMeta{START R"("splits":{"train":{"tokens":1,"files":[1]}}})",
-                "plain file names"},
-        BadMeta{START R"("splits":{"train":{"tokens":1,"files":["../a"]}}})",
-                "plain file names"}));
+const BadMeta kCases[] = {
+    {"", "not a JSON object"},
+    {"[1]", "not a JSON object"},
+    {R"({"format":1)", "not a JSON object"},
+    {R"({"format":2})", "expected \"format\": 1"},
+    {R"({"format":"1"})", "expected \"format\": 1"},
+    {R"({"format":1,"tokenizer":3,"vocab":2})", "\"tokenizer\""},
+    {R"({"format":1,"tokenizer":"b","vocab":-2})", "\"vocab\""},
+    {R"({"format":1,"tokenizer":"b","vocab":2,"dtype":"i8"})",
+     "\"dtype\": u8, u16 or u32"},
+    {R"({"format":1,"tokenizer":"b","vocab":2,"dtype":8})",
+     "\"dtype\": u8, u16 or u32"},
+    {START R"("splits":[]})", "an object \"splits\""},
+    {START R"("splits":{"train":7}})", "splits.train: expected {"},
+    {START R"("splits":{"train":{"tokens":1.5,"files":[]}}})",
+     "splits.train: expected {"},
+    {START R"("splits":{"train":{"tokens":1,"files":"a"}}})",
+     "a list \"files\""},
+    {START R"("splits":{"train":{"tokens":1,"files":[1]}}})",
+     "plain file names"},
+    {START R"("splits":{"train":{"tokens":1,"files":["../a"]}}})",
+     "plain file names"}};
+INSTANTIATE_TEST_SUITE_P(All, BadMetaTest, testing::ValuesIn(kCases));
 #undef START
 
 TEST(CorpusMetaTest, NamesTheMissingFile) {
