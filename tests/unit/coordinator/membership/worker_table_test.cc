@@ -1,0 +1,85 @@
+#include "coordinator/membership/worker_table.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/status_matchers.h"
+
+namespace gimbal::coordinator {
+namespace {
+
+using std::chrono::seconds;
+using test_support::IsOk;
+using test_support::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+const base::SteadyTime kStart{seconds(1000)};
+
+v1::RegisterRequest Request(const std::string& name,
+                            const std::string& numerics = "cpu") {
+  v1::RegisterRequest request;
+  request.set_name(name);
+  request.set_data_address("127.0.0.1:1");
+  request.set_numerics(numerics);
+  return request;
+}
+
+TEST(WorkerTable, AWorkerIsAliveFromItsFirstMessage) {
+  WorkerTable table(seconds(3));
+  ASSERT_THAT(table.Register(1, Request("a"), kStart), IsOk());
+  EXPECT_THAT(table.Alive(kStart), IsEmpty());
+  ASSERT_THAT(table.Heard(1, 1, kStart + seconds(1)), IsOk());
+  EXPECT_THAT(table.Alive(kStart), ElementsAre(1));
+  EXPECT_THAT(table.Alive(kStart + seconds(2)), IsEmpty());
+}
+
+TEST(WorkerTable, ALeaseRunsOutUnlessRenewed) {
+  WorkerTable table(seconds(3));
+  ASSERT_THAT(table.Register(1, Request("a"), kStart), IsOk());
+  ASSERT_THAT(table.Register(2, Request("b"), kStart), IsOk());
+  ASSERT_THAT(table.Heard(2, 2, kStart + seconds(2)), IsOk());
+  EXPECT_THAT(table.Expired(kStart + seconds(3)), IsEmpty());
+  EXPECT_THAT(table.Expired(kStart + seconds(4)), ElementsAre(1));
+  EXPECT_THAT(table.Expired(kStart + seconds(6)), ElementsAre(1, 2));
+}
+
+TEST(WorkerTable, WhoLeftMustRegisterAgainAndIsSomebodyNew) {
+  WorkerTable table(seconds(3));
+  ASSERT_THAT(table.Register(1, Request("a"), kStart), IsOk());
+  EXPECT_TRUE(table.Remove(1));
+  EXPECT_FALSE(table.Remove(1));
+  EXPECT_THAT(table.Heard(1, 1, kStart),
+              StatusIs(absl::StatusCode::kAborted, HasSubstr("register")));
+  ASSERT_THAT(table.Register(2, Request("a"), kStart), IsOk());
+  EXPECT_THAT(table.Heard(2, 1, kStart), StatusIs(absl::StatusCode::kAborted));
+  EXPECT_THAT(table.Heard(2, 2, kStart), IsOk());
+}
+
+TEST(WorkerTable, LeavesNoGhostsAfterManyRounds) {
+  WorkerTable table(seconds(3));
+  for (int64_t id = 1; id <= 100; ++id) {
+    ASSERT_THAT(table.Register(id, Request("a"), kStart), IsOk());
+    ASSERT_TRUE(table.Remove(id));
+  }
+  EXPECT_TRUE(table.workers().empty());
+}
+
+TEST(WorkerTable, OneRunAdmitsOneKindOfNumerics) {
+  WorkerTable table(seconds(3));
+  ASSERT_THAT(table.Register(1, Request("a", "avx2"), kStart), IsOk());
+  EXPECT_THAT(table.Register(2, Request("b", "avx512"), kStart),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("'avx512', the run with 'avx2'")));
+  EXPECT_EQ(table.Find(2), nullptr);
+}
+
+TEST(WorkerTable, RefusesAWorkerThatCannotBeReached) {
+  WorkerTable table(seconds(3));
+  EXPECT_THAT(
+      table.Register(1, v1::RegisterRequest(), kStart),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("data_address")));
+}
+
+}  // namespace
+}  // namespace gimbal::coordinator

@@ -1,0 +1,111 @@
+// One conformance suite for every implementation of RunStore.
+#include "coordinator/store/run_store.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <memory>
+
+#include "coordinator/store/memory_run_store.h"
+#include "coordinator/store/sqlite_run_store.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace gimbal::coordinator {
+namespace {
+
+using test_support::IsOk;
+using test_support::StatusIs;
+using test_support::TempDir;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+enum class Kind { kMemory, kSqlite };
+
+class RunStoreConformance : public ::testing::TestWithParam<Kind> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == Kind::kMemory) {
+      store_ = std::make_unique<MemoryRunStore>();
+    } else {
+      Reopen();
+    }
+  }
+  void Reopen() {
+    store_.reset();
+    auto store = OpenSqliteRunStore(dir_ / "coordinator.db");
+    ASSERT_THAT(store, IsOk());
+    store_ = *std::move(store);
+  }
+
+  TempDir dir_;
+  std::unique_ptr<RunStore> store_;
+};
+
+TEST_P(RunStoreConformance, TheIdentityIsSetOnce) {
+  ASSERT_OK_AND_ASSIGN(auto identity, store_->Identity());
+  EXPECT_FALSE(identity.has_value());
+  const RunIdentity mine{"demo-1", "abc", "run: {name: \"d\"}\n"};
+  ASSERT_THAT(store_->SetIdentity(mine), IsOk());
+  ASSERT_OK_AND_ASSIGN(identity, store_->Identity());
+  EXPECT_EQ(identity, mine);
+  EXPECT_THAT(store_->SetIdentity(mine),
+              StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("demo-1")));
+}
+
+TEST_P(RunStoreConformance, CountersGrowByOneEach) {
+  EXPECT_EQ(*store_->Next("generation"), 1);
+  EXPECT_EQ(*store_->Next("generation"), 2);
+  EXPECT_EQ(*store_->Next("incarnation"), 1);
+  EXPECT_EQ(*store_->Next("generation"), 3);
+}
+
+TEST_P(RunStoreConformance, CheckpointsAreKeptAscendingAndOnce) {
+  EXPECT_THAT(*store_->Checkpoints(), IsEmpty());
+  for (int64_t update : {400, 200, 400}) {
+    ASSERT_THAT(store_->AddCheckpoint(update, 1.5), IsOk());
+  }
+  EXPECT_THAT(*store_->Checkpoints(), ElementsAre(200, 400));
+}
+
+TEST_P(RunStoreConformance, TheNewestDecisionsComeLast) {
+  EXPECT_THAT(*store_->Decisions(5), IsEmpty());
+  const StoredDecision a{1.25, "a", "why 'a'; --"};
+  const StoredDecision b{2, "b", ""};
+  const StoredDecision c{3, "c", std::string("with\0zero", 9)};
+  for (const auto& decision : {a, b, c}) {
+    ASSERT_THAT(store_->AddDecision(decision), IsOk());
+  }
+  EXPECT_THAT(*store_->Decisions(2), ElementsAre(b, c));
+  EXPECT_THAT(*store_->Decisions(9), ElementsAre(a, b, c));
+}
+
+TEST_P(RunStoreConformance, SurvivesTheProcess) {
+  if (GetParam() == Kind::kMemory) GTEST_SKIP() << "kept in memory only";
+  const RunIdentity mine{"demo-1", "abc", "run:"};
+  ASSERT_THAT(store_->SetIdentity(mine), IsOk());
+  EXPECT_EQ(*store_->Next("generation"), 1);
+  ASSERT_THAT(store_->AddCheckpoint(7, 1), IsOk());
+  ASSERT_THAT(store_->AddDecision({1, "a", "b"}), IsOk());
+  Reopen();
+  EXPECT_EQ(*store_->Identity(), mine);
+  EXPECT_EQ(*store_->Next("generation"), 2);
+  EXPECT_THAT(*store_->Checkpoints(), ElementsAre(7));
+  EXPECT_EQ(store_->Decisions(1)->size(), 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, RunStoreConformance,
+                         ::testing::Values(Kind::kMemory, Kind::kSqlite));
+
+TEST(SqliteRunStore, NamesAFileThatIsNoStore) {
+  TempDir dir;
+  std::ofstream(dir / "x.db") << std::string(5000, 'x');
+  EXPECT_THAT(OpenSqliteRunStore(dir / "x.db"),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("x.db")));
+  EXPECT_THAT(OpenSqliteRunStore(dir / "no/such.db"),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("no/such.db")));
+}
+
+}  // namespace
+}  // namespace gimbal::coordinator
