@@ -76,10 +76,9 @@ absl::StatusOr<std::shared_ptr<SessionClient>> Worker::Register() {
       SessionClient::Connect(options_.coordinator, request, options_.patience,
                              [this] { return signals_ > 0; }));
   base::LogInfo(absl::StrCat(
-      "registered as worker ", session->registration().worker_id(),
-      " of run ", session->registration().run_id(), "; links at ",
-      listener_->address(), ", metrics at http://",
-      metrics_server_->address(), "/metrics"));
+      "registered as worker ", session->registration().worker_id(), " of run ",
+      session->registration().run_id(), "; links at ", listener_->address(),
+      ", metrics at http://", metrics_server_->address(), "/metrics"));
   std::lock_guard lock(mutex_);
   if (metrics_ == nullptr) {
     metrics_ = std::make_unique<WorkerMetrics>(
@@ -114,12 +113,12 @@ void Worker::Handle(SessionClient& session, v1::CoordinatorMessage message) {
   if (message.has_assignment()) {
     Replace(nullptr);
     const auto& stages = message.assignment().stages();
-    base::LogInfo(absl::StrCat(
-        "generation ", message.generation(), ": ",
-        stages.empty() ? "hot spare"
-                       : absl::StrCat("stages ", stages[0], " to ",
-                                      stages[stages.size() - 1]),
-        " from update ", message.assignment().start_update()));
+    base::LogInfo(
+        absl::StrCat("generation ", message.generation(), ": ",
+                     stages.empty() ? "hot spare"
+                                    : absl::StrCat("stages ", stages[0], " to ",
+                                                   stages[stages.size() - 1]),
+                     " from update ", message.assignment().start_update()));
     if (stages.empty()) return;
     Replace(std::make_shared<AssignmentRun>(
         message.generation(), std::move(*message.mutable_assignment()),

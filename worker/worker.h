@@ -21,11 +21,11 @@ namespace gimbal::worker {
 class Worker {
  public:
   struct Options {
-    std::string coordinator;  // host:port
-    std::string name;         // shown in status
+    std::string coordinator;                     // host:port
+    std::string name;                            // shown in status
     std::string listen = "127.0.0.1:0";          // links
     std::string metrics_listen = "127.0.0.1:0";  // /metrics
-    std::chrono::seconds patience{60};  // without a coordinator
+    std::chrono::seconds patience{60};           // without a coordinator
   };
 
   // Opens the ports. `signals` counts the TERM and INT signals received so far.

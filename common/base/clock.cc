@@ -7,8 +7,7 @@ class RealClock final : public Clock {
  public:
   SteadyTime Now() const override { return std::chrono::steady_clock::now(); }
   double UnixSeconds() const override {
-    return Seconds(std::chrono::system_clock::now().time_since_epoch())
-        .count();
+    return Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
   }
 };
 

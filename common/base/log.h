@@ -24,9 +24,9 @@ void LogError(std::string_view text);
 }  // namespace gimbal::base
 
 // For what only a bug can make false; bad input gets an absl::Status instead.
-#define GIMBAL_CHECK(condition)                                       \
-  do {                                                                \
-    if (!(condition)) {                                               \
-      ::gimbal::base::CheckFailed(__FILE__, __LINE__, #condition);    \
-    }                                                                 \
+#define GIMBAL_CHECK(condition)                                    \
+  do {                                                             \
+    if (!(condition)) {                                            \
+      ::gimbal::base::CheckFailed(__FILE__, __LINE__, #condition); \
+    }                                                              \
   } while (false)

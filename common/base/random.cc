@@ -16,8 +16,7 @@ std::array<uint32_t, 4> Philox(uint64_t seed, uint64_t stream,
   for (int round = 0; round < 10; ++round) {
     const uint64_t p0 = uint64_t{0xD2511F53} * x[0];
     const uint64_t p1 = uint64_t{0xCD9E8D57} * x[2];
-    x = {static_cast<uint32_t>(p1 >> 32) ^ x[1] ^ k0,
-         static_cast<uint32_t>(p1),
+    x = {static_cast<uint32_t>(p1 >> 32) ^ x[1] ^ k0, static_cast<uint32_t>(p1),
          static_cast<uint32_t>(p0 >> 32) ^ x[3] ^ k1,
          static_cast<uint32_t>(p0)};
     k0 += 0x9E3779B9;

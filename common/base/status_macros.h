@@ -9,12 +9,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#define GIMBAL_RETURN_IF_ERROR(expr)                        \
-  do {                                                      \
-    if (absl::Status gimbal_status_ = (expr);               \
-        !gimbal_status_.ok()) {                             \
-      return gimbal_status_;                                \
-    }                                                       \
+#define GIMBAL_RETURN_IF_ERROR(expr)                                  \
+  do {                                                                \
+    if (absl::Status gimbal_status_ = (expr); !gimbal_status_.ok()) { \
+      return gimbal_status_;                                          \
+    }                                                                 \
   } while (false)
 
 #define GIMBAL_CONCAT_INNER_(a, b) a##b

@@ -37,10 +37,7 @@ RunController::RunController(RunSetup setup, RunEffects& effects)
 
 void RunController::Open() {
   RestartFromNewest();
-  if (!exit_code_.has_value() && start_ == final_) {
-    End(v1::RUN_STATE_COMPLETED, 0,
-        absl::StrCat("all ", final_, " updates were done before"));
-  }
+  if (start_ == final_) EndAtLastCheckpoint();
 }
 
 absl::StatusOr<v1::RegisterResponse> RunController::Register(

@@ -122,6 +122,7 @@ class RunController {
   void WriteRows(base::SteadyTime now);
   void CommitCheckpoints();
   void EndWhenDone();
+  void EndAtLastCheckpoint();
   void Grant(base::SteadyTime now);
   void GrantUntil(int64_t until);
   double SecondsAt(base::SteadyTime now) const;

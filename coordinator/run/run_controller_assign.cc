@@ -31,6 +31,7 @@ void RunController::Lose(int64_t worker, Loss loss, base::SteadyTime now) {
 void RunController::Recover(int stage, const std::string& reason,
                             base::SteadyTime now) {
   if (exit_code_.has_value()) return;
+  if (committed_ == stop_at_.value_or(final_)) return EndAtLastCheckpoint();
   if (machine_.state() == v1::RUN_STATE_DRAINING) {
     End(v1::RUN_STATE_STOPPED, 4,
         absl::StrCat("lost a worker while it ended, so it ends at checkpoint ",
@@ -74,6 +75,7 @@ void RunController::AssignWhenReady() {
   if (!generation.ok()) return Fail(generation.status().ToString());
   generation_ = *generation;
   if (recovering) RestartFromNewest();
+  if (start_ == final_) EndAtLastCheckpoint();
   if (exit_code_.has_value()) return;
   FillSlots(alive);
   SendAssignments(alive);

@@ -103,20 +103,21 @@ void RunController::EndWhenDone() {
     return;
   }
   if (committed_ != last) return;
-  if (stop_at_.has_value()) {
-    End(v1::RUN_STATE_STOPPED, 4,
-        absl::StrCat("stopped at the committed checkpoint of update ", last));
-    return;
-  }
   for (int64_t worker : slots_) {
-    if (!finished_.contains(worker)) return;
+    // A stop ends the run between two updates; otherwise the workers finish.
+    if (!stop_at_.has_value() && !finished_.contains(worker)) return;
   }
-  if (final_ == setup_.config.run().steps()) {
+  EndAtLastCheckpoint();
+}
+
+void RunController::EndAtLastCheckpoint() {
+  const int64_t last = stop_at_.value_or(final_);
+  if (last == setup_.config.run().steps()) {
     End(v1::RUN_STATE_COMPLETED, 0,
-        absl::StrCat("all ", final_, " updates are done"));
+        absl::StrCat("all ", last, " updates are done"));
   } else {
     End(v1::RUN_STATE_STOPPED, 4,
-        absl::StrCat("drained at the committed checkpoint of update ", last));
+        absl::StrCat("ended at the committed checkpoint of update ", last));
   }
 }
 

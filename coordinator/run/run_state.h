@@ -8,10 +8,11 @@
 //                                                 |         |
 //                               DRAINING <--------+---------+
 //
-// Ends: COMPLETED from RUNNING and DRAINING, and from PENDING when every update
-// was done before; STOPPED from PENDING, ASSIGNING, CONNECTING, RECOVERING and
-// DRAINING; FAILED from every state that is no end.
-// ASSIGNING and CONNECTING may also fall back to RECOVERING.
+// Ends: COMPLETED from RUNNING and DRAINING, and from PENDING and RECOVERING
+// when the newest checkpoint turns out to be the last one; STOPPED from
+// PENDING, ASSIGNING, CONNECTING, RECOVERING and DRAINING; FAILED from every
+// state that is no end. ASSIGNING and CONNECTING may also fall back to
+// RECOVERING.
 #pragma once
 
 #include <string>

@@ -29,8 +29,7 @@ std::vector<pid_t> ChildrenOf(pid_t parent) {
   while (const dirent* entry = readdir(proc)) {
     const pid_t pid = std::atoi(entry->d_name);
     if (pid <= 0) continue;
-    const std::string stat =
-        ReadText("/proc/" + std::to_string(pid) + "/stat");
+    const std::string stat = ReadText("/proc/" + std::to_string(pid) + "/stat");
     const size_t name_end = stat.rfind(')');
     if (name_end == std::string::npos) continue;
     std::istringstream rest(stat.substr(name_end + 1));
@@ -93,8 +92,8 @@ CommandResult Command::Wait(std::chrono::seconds timeout) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   if (!exit_code_) {
-    exit_code_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status)
-                                     : WEXITSTATUS(status);
+    exit_code_ =
+        WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   }
   return {*exit_code_, ReadText(output_file_)};
 }

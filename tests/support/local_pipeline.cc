@@ -23,9 +23,7 @@ class VectorTokens final : public TokenSource {
  public:
   explicit VectorTokens(std::vector<int32_t> tokens)
       : tokens_(std::move(tokens)) {}
-  int64_t size() const override {
-    return static_cast<int64_t>(tokens_.size());
-  }
+  int64_t size() const override { return static_cast<int64_t>(tokens_.size()); }
   void Read(int64_t begin, int64_t count, int32_t* out) const override {
     std::copy_n(tokens_.begin() + begin, count, out);
   }
@@ -119,10 +117,10 @@ class LocalPipeline {
                        .valid = &valid_},
           EventsOf(s));
       if (options_.start > 0) {
-        result_.status.Update(LoadStage(
-            absl::StrCat(options_.checkpoint_root, "/",
-                         io::StepFolderName(options_.start)),
-            options_.start, &runner->state()));
+        result_.status.Update(
+            LoadStage(absl::StrCat(options_.checkpoint_root, "/",
+                                   io::StepFolderName(options_.start)),
+                      options_.start, &runner->state()));
       } else {
         runner->state().table.Initialize(options_.seed, 0.3,
                                          runner->state().stash.SlotFor(0));
@@ -133,8 +131,7 @@ class LocalPipeline {
   }
 
   StageEvents EventsOf(int stage) {
-    return {.updated =
-                [this](const UpdateReport& report) { OnUpdate(report); },
+    return {.updated = [this](const UpdateReport& report) { OnUpdate(report); },
             .evaluated =
                 [this](int64_t update, double loss) {
                   std::lock_guard lock(mutex_);
@@ -193,8 +190,7 @@ class LocalPipeline {
 
   static std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>> TcpPair(
       const EdgeSpec& spec, LocalWorker& a, LocalWorker& b) {
-    const auto deadline =
-        base::Clock::Real().Now() + std::chrono::seconds(20);
+    const auto deadline = base::Clock::Real().Now() + std::chrono::seconds(20);
     absl::StatusOr<Socket> dialled;
     std::thread dialler([&] {
       dialled = DialEdge(b.listener->address(), spec.identity, deadline,
@@ -203,10 +199,9 @@ class LocalPipeline {
     absl::StatusOr<Socket> accepted =
         b.listener->Accept(spec.identity, deadline);
     dialler.join();
-    return {std::make_unique<TcpLink>(spec, std::move(dialled).value(),
-                                      a.signal),
-            std::make_unique<TcpLink>(spec, std::move(accepted).value(),
-                                      b.signal)};
+    return {
+        std::make_unique<TcpLink>(spec, std::move(dialled).value(), a.signal),
+        std::make_unique<TcpLink>(spec, std::move(accepted).value(), b.signal)};
   }
 
   // Every stage stops by itself before the first update that is not granted.

@@ -1,7 +1,7 @@
-// A whole pipeline in one process without coordinator: stages on worker threads,
-// joined by in-process links within a worker and by TCP links on loopback
-// between workers, as in a real cluster. For tests of what the numbers depend
-// on.
+// A whole pipeline in one process without coordinator: stages on worker
+// threads, joined by in-process links within a worker and by TCP links on
+// loopback between workers, as in a real cluster. For tests of what the numbers
+// depend on.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,8 @@ struct PipelineOptions {
   uint64_t seed = 7;
   int workers = 1;
   int64_t updates = 12;
-  // Updates of the whole run when it should stop earlier, at `updates`; 0: equal.
+  // Updates of the whole run when it should stop earlier, at `updates`; 0:
+  // equal.
   int64_t fed_updates = 0;
   std::map<int64_t, worker::CutActions> cuts;
   int eval_batches = 2;

@@ -158,8 +158,8 @@ absl::Status AssignmentRun::LoadState(StageRunner* runner,
                                   io::StepFolderName(start)),
                      start, &state);
   }
-  state.table.Initialize(assignment_.config().run().seed(),
-                         spec.model.init_std, state.stash.SlotFor(0));
+  state.table.Initialize(assignment_.config().run().seed(), spec.model.init_std,
+                         state.stash.SlotFor(0));
   state.stash.Publish(0);
   return absl::OkStatus();
 }
@@ -167,10 +167,8 @@ absl::Status AssignmentRun::LoadState(StageRunner* runner,
 StageEvents AssignmentRun::Events() {
   return {
       .updated = [this](const UpdateReport& r) { outbox_.AddUpdate(r); },
-      .evaluated =
-          [this](int64_t update, double loss) {
-            outbox_.AddEvaluation(update, loss);
-          },
+      .evaluated = [this](int64_t update,
+                          double loss) { outbox_.AddEvaluation(update, loss); },
       .snapshot =
           [this](int stage, int64_t update, const StageState& state) {
             return snapshots_->Take(stage, update, state);
@@ -215,8 +213,7 @@ absl::Status AssignmentRun::ConnectEdges() {
     links_.push_back(std::move(link));
   }
   for (const auto& runner : runners_) {
-    runner->Connect(ends[runner->index()].first,
-                    ends[runner->index()].second);
+    runner->Connect(ends[runner->index()].first, ends[runner->index()].second);
   }
   return absl::OkStatus();
 }
@@ -227,9 +224,8 @@ absl::StatusOr<std::unique_ptr<Link>> AssignmentRun::ConnectEdge(
   const int peer = edge.identity.edge + 1;
   absl::StatusOr<Socket> socket =
       upstream_here
-          ? DialEdge(assignment_.placements(peer).data_address(),
-                     edge.identity, deadline,
-                     [this] { return cancelled_.load(); })
+          ? DialEdge(assignment_.placements(peer).data_address(), edge.identity,
+                     deadline, [this] { return cancelled_.load(); })
           : listener_.Accept(edge.identity, deadline);
   if (!socket.ok()) return socket.status();
   return std::make_unique<TcpLink>(edge, std::move(socket).value(), signal_);
@@ -265,8 +261,7 @@ void AssignmentRun::ReportFailure(const absl::Status& status) {
                             absl::IsDeadlineExceeded(status)
                         ? v1::WorkerFailure::KIND_LINK
                         : v1::WorkerFailure::KIND_FATAL);
-  failure->set_stage(assignment_.stages().empty() ? 0
-                                                  : assignment_.stages(0));
+  failure->set_stage(assignment_.stages().empty() ? 0 : assignment_.stages(0));
   failure->set_reason(std::string(status.message()));
   outbox_.Post(std::move(message));
 }

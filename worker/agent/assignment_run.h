@@ -1,5 +1,6 @@
-// One assignment of a worker, from loading its stages to their last update, on a
-// thread of its own. A worker has one at a time; a new generation replaces it.
+// One assignment of a worker, from loading its stages to their last update, on
+// a thread of its own. A worker has one at a time; a new generation replaces
+// it.
 #pragma once
 
 #include <atomic>

@@ -127,7 +127,8 @@ absl::StatusOr<std::unique_ptr<SessionClient>> SessionClient::Connect(
   impl->channel = rpc::MakeChannel(coordinator);
   impl->stub = v1::ControlService::NewStub(impl->channel);
   bool told = false;
-  for (milliseconds pause{50};; pause = std::min(pause * 2, milliseconds(1000))) {
+  for (milliseconds pause{50};;
+       pause = std::min(pause * 2, milliseconds(1000))) {
     grpc::ClientContext context;
     rpc::SetTimeout(context, kCallTimeout);
     const absl::Status status = rpc::FromGrpc(

@@ -17,9 +17,10 @@ namespace gimbal::worker {
 // Thread-safe.
 class SessionClient {
  public:
-  // Registers, trying again with backoff while the coordinator is not there, and
-  // opens the session. Ends with CANCELLED when `cancelled`, DEADLINE_EXCEEDED
-  // after `patience`, and at once with the coordinator's reason when it refuses.
+  // Registers, trying again with backoff while the coordinator is not there,
+  // and opens the session. Ends with CANCELLED when `cancelled`,
+  // DEADLINE_EXCEEDED after `patience`, and at once with the coordinator's
+  // reason when it refuses.
   static absl::StatusOr<std::unique_ptr<SessionClient>> Connect(
       const std::string& coordinator, const v1::RegisterRequest& request,
       std::chrono::seconds patience, const std::function<bool()>& cancelled);

@@ -1,5 +1,5 @@
-// The worker's Prometheus metrics: per stage, labels run and stage, names of the
-// project's metric list.
+// The worker's Prometheus metrics: per stage, labels run and stage, names of
+// the project's metric list.
 #pragma once
 
 #include <memory>

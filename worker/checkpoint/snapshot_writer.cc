@@ -78,8 +78,7 @@ SnapshotResult SnapshotWriter::Write(const Job& job) const {
       absl::StrCat(root_, "/", io::StepFolderName(job.update)));
   result.status = files.status();
   if (files.ok()) result.files = std::move(files).value();
-  result.seconds =
-      base::Seconds(base::Clock::Real().Now() - job.begin).count();
+  result.seconds = base::Seconds(base::Clock::Real().Now() - job.begin).count();
   return result;
 }
 

@@ -71,9 +71,8 @@ void StageSnapshot::Copy(int64_t update, const StageState& state) {
   }
   for (int64_t version = stash.oldest(); version < update; ++version) {
     for (const Param& param : state.table.params()) {
-      Add(io::StashFile(param.layer),
-          io::StashTensorName(version, param.name), ShapeOf(param),
-          stash.Get(version) + param.offset);
+      Add(io::StashFile(param.layer), io::StashTensorName(version, param.name),
+          ShapeOf(param), stash.Get(version) + param.offset);
     }
   }
   for (const StateTensor<float>& tensor : state.optimizer->State()) {

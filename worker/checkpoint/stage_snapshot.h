@@ -1,5 +1,5 @@
-// A stage's part of a checkpoint: its state copied at a cut, to be written while
-// training goes on, and read back.
+// A stage's part of a checkpoint: its state copied at a cut, to be written
+// while training goes on, and read back.
 #pragma once
 
 #include <cstdint>

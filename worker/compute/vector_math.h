@@ -32,8 +32,8 @@ inline float Exp(float x) {
   p = p * r + 1.66665767e-1f;
   p = p * r + 0.5f;
   p = (p * r) * r + r + 1.0f;
-  const int32_t exponent = (__builtin_bit_cast(int32_t, shifted) << 23) +
-                           __builtin_bit_cast(int32_t, 1.0f);
+  const uint32_t exponent = (__builtin_bit_cast(uint32_t, shifted) << 23) +
+                            __builtin_bit_cast(uint32_t, 1.0f);
   const float power = __builtin_bit_cast(float, exponent);
   return p * power;
 }

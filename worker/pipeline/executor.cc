@@ -10,7 +10,8 @@ absl::Status Executor::Run() {
     bool ran = false;
     size_t finished = 0;
     for (size_t i = runners_.size(); i-- > 0;) {
-      if (cancelled_) return absl::CancelledError("the assignment was replaced");
+      if (cancelled_)
+        return absl::CancelledError("the assignment was replaced");
       GIMBAL_ASSIGN_OR_RETURN(const StageRunner::Progress progress,
                               runners_[i]->Step(grants_));
       if (progress == StageRunner::Progress::kRan) {

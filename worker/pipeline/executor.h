@@ -1,6 +1,7 @@
-// Runs the stages of one worker on one thread, and is the only place that waits:
-// when no stage can go on it sleeps until a link, a grant or a written snapshot
-// signals. Later stages come first, since their backwards free memory earlier.
+// Runs the stages of one worker on one thread, and is the only place that
+// waits: when no stage can go on it sleeps until a link, a grant or a written
+// snapshot signals. Later stages come first, since their backwards free memory
+// earlier.
 #pragma once
 
 #include <atomic>
@@ -20,8 +21,8 @@ class Executor {
   Executor(std::vector<StageRunner*> runners, Signal& signal)
       : runners_(std::move(runners)), signal_(signal) {}
 
-  // Runs until every stage has done its last update (OK), one of them fails (its
-  // error), or Cancel is called (CANCELLED).
+  // Runs until every stage has done its last update (OK), one of them fails
+  // (its error), or Cancel is called (CANCELLED).
   absl::Status Run();
 
   // Thread-safe.

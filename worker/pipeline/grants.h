@@ -11,8 +11,8 @@
 namespace gimbal::worker {
 
 struct Grant {
-  int64_t until = 0;         // last update that may run
-  int64_t final_update = 0;  // last update of the run
+  int64_t until = 0;                   // last update that may run
+  int64_t final_update = 0;            // last update of the run
   std::map<int64_t, CutActions> cuts;  // by update
 };
 

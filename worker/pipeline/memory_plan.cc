@@ -30,8 +30,8 @@ StageMemory PlanStage(const v1::RunConfig& config,
   memory.gradients = arena;
   memory.optimizer = OptimizerBytes(optimizer, table);
   memory.activation_slots = ActivationSlots(schedule, stage);
-  memory.activations = numeric.slot_bytes() * memory.activation_slots +
-                       numeric.scratch_bytes();
+  memory.activations =
+      numeric.slot_bytes() * memory.activation_slots + numeric.scratch_bytes();
   const int edges = (spec.first ? 0 : 1) + (spec.last ? 0 : 1);
   memory.messages = numeric.boundary_size() * 4 * kMessagesPerEdge * edges;
   memory.snapshot = memory.parameters * 4 * memory.weight_versions +

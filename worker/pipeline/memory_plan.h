@@ -1,5 +1,6 @@
 // What a stage will hold in memory, from the config alone: nothing of it is
-// filled. `gimbal plan` shows it; a test compares it with what a worker grows by.
+// filled. `gimbal plan` shows it; a test compares it with what a worker grows
+// by.
 #pragma once
 
 #include <cstdint>

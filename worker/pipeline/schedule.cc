@@ -76,8 +76,7 @@ int64_t Delay(const ScheduleSpec& spec, int stage) {
              : 0;
 }
 
-int64_t ExpectedStaleness(const ScheduleSpec& spec, int stage,
-                          int64_t update) {
+int64_t ExpectedStaleness(const ScheduleSpec& spec, int stage, int64_t update) {
   return std::min(Delay(spec, stage), update - 1);
 }
 

@@ -36,13 +36,12 @@ class PhaseTimer {
 StageRunner::StageRunner(const StageOptions& options, StageEvents events)
     : options_(options),
       events_(std::move(events)),
-      state_(options.stage, options.schedule, options.index,
-             options.optimizer),
+      state_(options.stage, options.schedule, options.index, options.optimizer),
       stage_(options.stage),
       in_flight_(static_cast<size_t>(
           ActivationSlots(options.schedule, options.index))),
-      grads_(std::make_unique<float[]>(
-          static_cast<size_t>(state_.table.size()))),
+      grads_(
+          std::make_unique<float[]>(static_cast<size_t>(state_.table.size()))),
       made_(Now()) {
   for (size_t i = 0; i < in_flight_.size(); ++i) {
     slots_.push_back(stage_.NewSlot());
@@ -114,8 +113,8 @@ absl::StatusOr<bool> StageRunner::Run(const Action& action) {
       return RunNorm(action.index);
     }
     case ActionKind::kUpdate: {
-      PhaseTimer timer(status_mutex_, Refreshes(action.index) ? times.refresh
-                                                              : times.update);
+      PhaseTimer timer(status_mutex_,
+                       Refreshes(action.index) ? times.refresh : times.update);
       return RunUpdate(action.index);
     }
     case ActionKind::kEvaluate: {
@@ -195,10 +194,9 @@ absl::StatusOr<bool> StageRunner::Blocked(const Link* link,
   if (link != nullptr && !link->status().ok()) {
     const absl::Status status = link->status();
     return absl::Status(
-        status.code(),
-        absl::StrCat("edge ", link->spec().identity.edge, ", stage ",
-                     options_.index, " ", what, ": ",
-                     absl::string_view(status.message())));
+        status.code(), absl::StrCat("edge ", link->spec().identity.edge,
+                                    ", stage ", options_.index, " ", what, ": ",
+                                    absl::string_view(status.message())));
   }
   return false;
 }

@@ -81,8 +81,8 @@ absl::StatusOr<bool> StageRunner::RunForward(const Action& action) {
 absl::StatusOr<bool> StageRunner::RunBackward(const Action& action) {
   const int64_t j = action.index;
   if (up_ != nullptr && !up_->Writable()) {
-    return Blocked(up_, absl::StrCat("waits to send backward ", j,
-                                     " to stage ", options_.index - 1));
+    return Blocked(up_, absl::StrCat("waits to send backward ", j, " to stage ",
+                                     options_.index - 1));
   }
   const size_t at = static_cast<size_t>(j) % slots_.size();
   const InFlight& flight = in_flight_[at];

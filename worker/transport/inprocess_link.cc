@@ -2,8 +2,8 @@
 
 namespace gimbal::worker {
 
-std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>>
-InProcessLink::MakePair(const EdgeSpec& spec, Signal& signal) {
+std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>> InProcessLink::MakePair(
+    const EdgeSpec& spec, Signal& signal) {
   auto up = std::unique_ptr<InProcessLink>(new InProcessLink(spec, signal));
   auto down = std::unique_ptr<InProcessLink>(new InProcessLink(spec, signal));
   up->peer_ = down->inbox_;

@@ -91,14 +91,14 @@ void LinkListener::Loop() {
 void LinkListener::AcceptStranger() {
   Socket socket(accept4(socket_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!socket.valid() || strangers_.size() >= kMaxStrangers) return;
-  strangers_.push_back({std::move(socket),
-                        base::Clock::Real().Now() + kHandshakeTime});
+  strangers_.push_back(
+      {std::move(socket), base::Clock::Real().Now() + kHandshakeTime});
 }
 
 void LinkListener::Introduce(Stranger stranger) {
   Handshake hello;
-  const ssize_t here = recv(stranger.socket.fd(), &hello, sizeof hello,
-                            MSG_PEEK | MSG_DONTWAIT);
+  const ssize_t here =
+      recv(stranger.socket.fd(), &hello, sizeof hello, MSG_PEEK | MSG_DONTWAIT);
   if (here <= 0) return;  // gone
   if (here < static_cast<ssize_t>(sizeof hello)) {
     strangers_.push_back(std::move(stranger));
@@ -170,9 +170,8 @@ absl::StatusOr<Socket> DialEdge(const std::string& address,
                                 base::SteadyTime deadline,
                                 const std::function<bool()>& cancelled) {
   const base::Clock& clock = base::Clock::Real();
-  const Handshake hello{.run = edge.run,
-                        .generation = edge.generation,
-                        .edge = edge.edge};
+  const Handshake hello{
+      .run = edge.run, .generation = edge.generation, .edge = edge.edge};
   const auto try_once = [&]() -> absl::StatusOr<Socket> {
     GIMBAL_ASSIGN_OR_RETURN(Socket socket, ConnectTo(address, deadline));
     GIMBAL_RETURN_IF_ERROR(ConfigureLinkSocket(socket));
@@ -181,9 +180,9 @@ absl::StatusOr<Socket> DialEdge(const std::string& address,
     // The answer comes when the other stage has loaded; look up now and then
     // whether it is still wanted.
     for (;;) {
-      const absl::Status read = socket.ReadAll(
-          &answer, sizeof answer,
-          std::min(deadline, clock.Now() + milliseconds(100)));
+      const absl::Status read =
+          socket.ReadAll(&answer, sizeof answer,
+                         std::min(deadline, clock.Now() + milliseconds(100)));
       if (read.ok()) break;
       if (!absl::IsDeadlineExceeded(read) || clock.Now() >= deadline) {
         return read;
@@ -195,14 +194,14 @@ absl::StatusOr<Socket> DialEdge(const std::string& address,
     }
     return socket;
   };
-  for (milliseconds pause{10};; pause = std::min(pause * 2, milliseconds(500))) {
+  for (milliseconds pause{10};;
+       pause = std::min(pause * 2, milliseconds(500))) {
     absl::StatusOr<Socket> socket = try_once();
     if (socket.ok() || absl::IsAborted(socket.status())) return socket;
     if (clock.Now() + pause >= deadline) {
-      return absl::UnavailableError(
-          absl::StrCat("stage ", edge.edge, " could not reach stage ",
-                       edge.edge + 1, " at ", address, ": ",
-                       absl::string_view(socket.status().message())));
+      return absl::UnavailableError(absl::StrCat(
+          "stage ", edge.edge, " could not reach stage ", edge.edge + 1, " at ",
+          address, ": ", absl::string_view(socket.status().message())));
     }
     for (auto until = clock.Now() + pause; clock.Now() < until;
          std::this_thread::sleep_for(milliseconds(10))) {

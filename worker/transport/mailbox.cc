@@ -56,9 +56,8 @@ bool Mailbox::Full() const {
 
 void Mailbox::WaitForRoom() {
   std::unique_lock lock(mutex_);
-  room_.wait(lock, [&] {
-    return messages_.size() < kCapacity || !status_.ok();
-  });
+  room_.wait(lock,
+             [&] { return messages_.size() < kCapacity || !status_.ok(); });
 }
 
 void Mailbox::Fail(const absl::Status& status) {

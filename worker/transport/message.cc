@@ -33,8 +33,8 @@ std::string ToString(const MessageHeader& header) {
 
 absl::Status CheckHeader(const MessageHeader& header, const EdgeSpec& edge) {
   const auto refuse = [&](const std::string& what) {
-    return absl::DataLossError(absl::StrCat(
-        "edge ", edge.identity.edge, ": ", what, "; got ", ToString(header)));
+    return absl::DataLossError(absl::StrCat("edge ", edge.identity.edge, ": ",
+                                            what, "; got ", ToString(header)));
   };
   if (header.magic != MessageHeader::kMagic) {
     return absl::DataLossError(absl::StrCat("edge ", edge.identity.edge,

@@ -13,11 +13,11 @@
 namespace gimbal::worker {
 
 enum class MessageKind : uint8_t {
-  kForward = 1,   // activations of microbatch `index`, fp32 [B*T, C]
-  kBackward = 2,  // their gradient, fp32 [B*T, C]
-  kEvaluate = 3,  // activations of batch `part` of evaluation `index`
-  kNormPart = 4,  // sum of squares of update `index` over stages > e, fp64 [1]
-  kNormTotal = 5, // over all stages, fp64 [1]
+  kForward = 1,    // activations of microbatch `index`, fp32 [B*T, C]
+  kBackward = 2,   // their gradient, fp32 [B*T, C]
+  kEvaluate = 3,   // activations of batch `part` of evaluation `index`
+  kNormPart = 4,   // sum of squares of update `index` over stages > e, fp64 [1]
+  kNormTotal = 5,  // over all stages, fp64 [1]
 };
 
 // Which messages a link may carry; equal at both ends.

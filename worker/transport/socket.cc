@@ -53,8 +53,8 @@ absl::StatusOr<AddressList> Resolve(const std::string& address, int flags) {
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = flags;
   addrinfo* list = nullptr;
-  const int error = getaddrinfo(host.c_str(), address.c_str() + colon + 1,
-                                &hints, &list);
+  const int error =
+      getaddrinfo(host.c_str(), address.c_str() + colon + 1, &hints, &list);
   if (error != 0) {
     return absl::UnavailableError(
         absl::StrCat("address '", address, "': ", gai_strerror(error)));
@@ -106,8 +106,7 @@ absl::Status Socket::ReadAll(void* data, size_t bytes,
     const int ready =
         poll(&poll_fd, 1, forever ? -1 : MillisecondsUntil(deadline));
     if (ready == 0) return absl::DeadlineExceededError("reading took too long");
-    const ssize_t got =
-        ready < 0 ? -1 : recv(fd_, at, bytes, MSG_DONTWAIT);
+    const ssize_t got = ready < 0 ? -1 : recv(fd_, at, bytes, MSG_DONTWAIT);
     if (got == 0) return PeerGone();
     if (got < 0) {
       if (errno == EINTR || errno == EAGAIN) continue;
@@ -151,8 +150,7 @@ absl::Status ConfigureLinkSocket(const Socket& socket) {
   const auto set = [&](int level, int option, int value) {
     return setsockopt(socket.fd(), level, option, &value, sizeof value) == 0;
   };
-  if (!set(IPPROTO_TCP, TCP_NODELAY, 1) ||
-      !set(SOL_SOCKET, SO_KEEPALIVE, 1) ||
+  if (!set(IPPROTO_TCP, TCP_NODELAY, 1) || !set(SOL_SOCKET, SO_KEEPALIVE, 1) ||
       !set(IPPROTO_TCP, TCP_KEEPIDLE, 4) ||
       !set(IPPROTO_TCP, TCP_KEEPINTVL, 2) ||
       !set(IPPROTO_TCP, TCP_KEEPCNT, 3) ||
@@ -192,8 +190,8 @@ absl::StatusOr<std::string> LocalAddress(const Socket& socket) {
 absl::StatusOr<Socket> ConnectTo(const std::string& address,
                                  base::SteadyTime deadline) {
   GIMBAL_ASSIGN_OR_RETURN(AddressList list, Resolve(address, 0));
-  Socket socket(::socket(list->ai_family,
-                         SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  Socket socket(
+      ::socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.valid()) return SystemError("making a socket", errno);
   if (connect(socket.fd(), list->ai_addr, list->ai_addrlen) != 0 &&
       errno != EINPROGRESS) {

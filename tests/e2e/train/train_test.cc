@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -52,7 +54,8 @@ class Train : public ::testing::Test {
     std::ofstream config(folder_ / "config.yaml");
     config << "run: {name: contract, seed: 5, steps: 40}\n"
            << "data: {train: " << folder_ / "corpus.txt"
-           << ", valid: " << folder_ / "corpus.txt" << ", format: text}\n"
+           << ", valid: " << folder_ / "corpus.txt"
+           << ", format: text}\n"
            << "model: {layers: 8, hidden: 16, heads: 2, context: 16}\n"
            << "batch: {microbatch: 2, accumulate: 1}\n"
            << "pipeline: {stages: 4}\n"
@@ -92,9 +95,9 @@ class Train : public ::testing::Test {
         std::regex_replace(ReadText(path + "/metrics.jsonl"),
                            std::regex("\"seconds\":[^,}]*"), "\"seconds\":0");
     const std::string latest = ReadText(path + "/checkpoints/latest");
-    const json manifest = json::parse(ReadText(
-        path + "/checkpoints/" + latest.substr(0, latest.find('\n')) +
-        "/manifest.json"));
+    const json manifest = json::parse(
+        ReadText(path + "/checkpoints/" + latest.substr(0, latest.find('\n')) +
+                 "/manifest.json"));
     for (const json& file : manifest.at("files")) {
       numbers.files[file.at("path")] = file.at("sha256");
     }
@@ -122,7 +125,8 @@ TEST_F(Train, WorkersChangeNothing) {
                              std::to_string(c.accumulate);
     SCOPED_TRACE(name);
     const auto numbers = [&](int workers) {
-      const std::string run = name + "-" + std::to_string(workers);
+      const std::string run = name + "-on-" + std::to_string(workers);
+      if (std::filesystem::exists(folder_ / run)) return NumbersOf(run);
       MustTrain(run, {"--workers", std::to_string(workers), "--set",
                       std::string("pipeline.schedule=") + c.schedule, "--set",
                       "pipeline.stages=" + std::to_string(c.stages), "--set",
@@ -132,8 +136,10 @@ TEST_F(Train, WorkersChangeNothing) {
     const Numbers one = numbers(1);
     EXPECT_FALSE(one.files.empty());
     EXPECT_EQ(std::count(one.metrics.begin(), one.metrics.end(), '\n'), 40);
-    if (c.stages > 1) EXPECT_EQ(numbers(2), one);
-    if (c.stages > 2) EXPECT_EQ(numbers(c.stages), one);
+    for (const int workers : {2, c.stages}) {
+      if (workers > c.stages) continue;
+      EXPECT_TRUE(numbers(workers) == one) << workers << " workers";
+    }
   }
 }
 
@@ -150,19 +156,19 @@ TEST_F(Train, LoadChangesNothing) {
   MustTrain("loaded", {"--workers", "4"});
   stop = true;
   for (std::thread& thread : load) thread.join();
-  EXPECT_EQ(NumbersOf("loaded"), NumbersOf("quiet"));
+  EXPECT_TRUE(NumbersOf("loaded") == NumbersOf("quiet"));
 }
 
 TEST_F(Train, ThirtyTwoStagesOnOneAndTwoWorkers) {
-  const std::vector<std::string> deep = {
-      "--set", "pipeline.stages=32", "--set", "model.layers=32", "--set",
-      "run.steps=50"};
+  const std::vector<std::string> deep = {"--set", "pipeline.stages=32",
+                                         "--set", "model.layers=32",
+                                         "--set", "run.steps=50"};
   std::vector<std::string> one = deep, two = deep;
   one.insert(one.end(), {"--workers", "1"});
   two.insert(two.end(), {"--workers", "2"});
   MustTrain("one", one);
   MustTrain("two", two);
-  EXPECT_EQ(NumbersOf("one"), NumbersOf("two"));
+  EXPECT_TRUE(NumbersOf("one") == NumbersOf("two"));
   const json summary = json::parse(ReadText(folder_ / "two/summary.json"));
   for (const json& stage : summary.at("stages")) {
     const int expected = 31 - stage.at("stage").get<int>();
@@ -172,12 +178,12 @@ TEST_F(Train, ThirtyTwoStagesOnOneAndTwoWorkers) {
   }
 }
 
-// The whole cluster is killed at a random moment and resumed, several times over
-// one run, until it ends by itself.
+// The whole cluster is killed at a random moment and resumed, several times
+// over one run, until it ends by itself.
 TEST_F(Train, KilledClustersResumeWithTheSameNumbers) {
-  const std::vector<std::string> longer = {"--set", "run.steps=400", "--set",
-                                           "pipeline.stages=4", "--set",
-                                           "checkpoint.keep=2"};
+  const std::vector<std::string> longer = {"--set", "run.steps=400",
+                                           "--set", "pipeline.stages=4",
+                                           "--set", "checkpoint.keep=2"};
   MustTrain("whole", longer);
   const unsigned seed = std::random_device()();
   std::printf("seed of the moments of death: %u\n", seed);
@@ -197,17 +203,17 @@ TEST_F(Train, KilledClustersResumeWithTheSameNumbers) {
           std::chrono::milliseconds(300 + random() % 1200));
       command.KillAll();
       ++kills;
-      const bool begun = std::filesystem::exists(folder_ / (run + "/config.yaml"));
+      const bool begun =
+          std::filesystem::exists(folder_ / (run + "/config.yaml"));
       arguments = longer;
       if (begun) arguments.push_back("--resume");
     }
-    EXPECT_EQ(NumbersOf(run), NumbersOf("whole")) << "seed " << seed;
+    EXPECT_TRUE(NumbersOf(run) == NumbersOf("whole")) << "seed " << seed;
   }
 }
 
 TEST_F(Train, InterruptedRunsStopAtACheckpointAndResume) {
   const std::vector<std::string> longer = {"--set", "run.steps=2000"};
-  std::vector<std::string> workers = longer;
   Command command(TrainArguments("stopped", longer));
   const std::string metrics = folder_ / "stopped/metrics.jsonl";
   while (ReadText(metrics).size() < 2000) {
@@ -221,7 +227,7 @@ TEST_F(Train, InterruptedRunsStopAtACheckpointAndResume) {
   resume.push_back("--resume");
   MustTrain("stopped", resume);
   MustTrain("whole", longer);
-  EXPECT_EQ(NumbersOf("stopped"), NumbersOf("whole"));
+  EXPECT_TRUE(NumbersOf("stopped") == NumbersOf("whole"));
 }
 
 TEST_F(Train, ADeadWorkerIsReplacedAndTheNumbersStayTheSame) {
@@ -241,7 +247,7 @@ TEST_F(Train, ADeadWorkerIsReplacedAndTheNumbersStayTheSame) {
   ASSERT_EQ(kill(worker.at("pid").get<int>(), SIGKILL), 0);
   const CommandResult result = command.Wait(std::chrono::seconds(120));
   EXPECT_EQ(result.exit_code, 0) << result.output << Logs("wounded");
-  EXPECT_EQ(NumbersOf("wounded"), NumbersOf("whole"));
+  EXPECT_TRUE(NumbersOf("wounded") == NumbersOf("whole"));
   const json summary = json::parse(ReadText(folder_ / "wounded/summary.json"));
   EXPECT_EQ(summary.at("recoveries").size(), 1u) << summary.dump(1);
 }

@@ -60,8 +60,7 @@ TEST_P(Contract, StalenessIsTheDelay) {
       const int64_t delay = options.schedule.kind == ScheduleKind::kAsync1F1B
                                 ? (distance + a - 1) / a
                                 : 0;
-      EXPECT_EQ(staleness[static_cast<size_t>(s)],
-                std::min(delay, update - 1))
+      EXPECT_EQ(staleness[static_cast<size_t>(s)], std::min(delay, update - 1))
           << "stage " << s << ", update " << update;
     }
   }
@@ -96,20 +95,19 @@ TEST_P(Contract, RestartFromACutGoesOnWithTheSameNumbers) {
   EXPECT_EQ(rest.evaluations.at(12), whole.evaluations.at(12));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, Contract,
-    ::testing::ValuesIn([] {
-      std::vector<Case> cases;
-      for (ScheduleKind kind : {ScheduleKind::kAsync1F1B, ScheduleKind::k1F1B,
-                                ScheduleKind::kGPipe}) {
-        for (const int stages : {1, 2, 4, 8}) {
-          for (const int accumulate : {1, 3}) {
-            cases.push_back({kind, stages, accumulate});
-          }
-        }
-      }
-      return cases;
-    }()));
+INSTANTIATE_TEST_SUITE_P(All, Contract, ::testing::ValuesIn([] {
+                           std::vector<Case> cases;
+                           for (ScheduleKind kind :
+                                {ScheduleKind::kAsync1F1B, ScheduleKind::k1F1B,
+                                 ScheduleKind::kGPipe}) {
+                             for (const int stages : {1, 2, 4, 8}) {
+                               for (const int accumulate : {1, 3}) {
+                                 cases.push_back({kind, stages, accumulate});
+                               }
+                             }
+                           }
+                           return cases;
+                         }()));
 
 TEST(DeepPipeline, ThirtyTwoStagesOnOneAndTwoWorkers) {
   PipelineOptions options = OptionsOf({ScheduleKind::kAsync1F1B, 32, 1});
@@ -142,7 +140,8 @@ TEST(ContractUnderLoad, BusyNeighboursChangeNothing) {
   for (std::thread& thread : load) thread.join();
 }
 
-// Synchronous schedules: the split changes nothing at all, gpipe and 1f1b agree.
+// Synchronous schedules: the split changes nothing at all, gpipe and 1f1b
+// agree.
 TEST(Synchronous, StageCountAndScheduleChangeNothing) {
   const PipelineResult one =
       RunPipeline(OptionsOf({ScheduleKind::kGPipe, 1, 3}));

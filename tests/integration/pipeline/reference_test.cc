@@ -1,7 +1,7 @@
 // The pipeline against a plain program that knows nothing of pipelines: the
 // whole model on one thread, a list of old weights, and for each minibatch the
-// gradient at the composite point (w^(0)_{t-tau_0}, ..., w^(P-1)_{t-tau_{P-1}}),
-// applied to the newest weights.
+// gradient at the composite point (w^(0)_{t-tau_0}, ...,
+// w^(P-1)_{t-tau_{P-1}}), applied to the newest weights.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -37,10 +37,10 @@ class Reference {
                 .microbatch = options.microbatch}),
         slot_(whole_.NewSlot()) {
     const int stages = static_cast<int>(delays_.size());
-    for (const StageSpec& spec : test_support::SplitEvenly(
-             options.model, stages, options.microbatch)) {
-      tables_.push_back(std::make_unique<ParameterTable>(
-          ParameterTable::ForStage(spec)));
+    for (const StageSpec& spec :
+         test_support::SplitEvenly(options.model, stages, options.microbatch)) {
+      tables_.push_back(
+          std::make_unique<ParameterTable>(ParameterTable::ForStage(spec)));
       optimizers_.push_back(
           MakeOptimizer<float>(options.optimizer, *tables_.back()));
       Arena weights(static_cast<size_t>(tables_.back()->size()));
@@ -60,8 +60,8 @@ class Reference {
                     composite.begin() + whole_.table().at(p.name).offset);
       }
     }
-    const auto samples = static_cast<size_t>(options_.microbatch *
-                                             options_.model.context);
+    const auto samples =
+        static_cast<size_t>(options_.microbatch * options_.model.context);
     std::vector<int32_t> tokens(samples), targets(samples);
     batches_.Fill(t - 1, tokens.data(), targets.data());
     whole_.Forward(composite.data(), {.tokens = tokens, .targets = targets},
@@ -85,8 +85,8 @@ class Reference {
   void UpdateStage(size_t s, int64_t t, const Arena& gradient) {
     Arena mine(static_cast<size_t>(tables_[s]->size()));
     for (const Param& p : tables_[s]->params()) {
-      std::copy_n(gradient.begin() + whole_.table().at(p.name).offset,
-                  p.size(), mine.begin() + p.offset);
+      std::copy_n(gradient.begin() + whole_.table().at(p.name).offset, p.size(),
+                  mine.begin() + p.offset);
     }
     double squares = 0;
     const auto layers = LayerSquareSums(*tables_[s], mine.data());
@@ -144,9 +144,9 @@ TEST(Reference, FourAsynchronousStages) {
 TEST(Reference, DelayZeroIsThePlainOptimizer) {
   for (const OptimizerKind optimizer :
        {OptimizerKind::kAdamW, OptimizerKind::kBasisRotation}) {
-    for (const ScheduleKind kind : {ScheduleKind::kAsync1F1B,
-                                    ScheduleKind::k1F1B,
-                                    ScheduleKind::kGPipe}) {
+    for (const ScheduleKind kind :
+         {ScheduleKind::kAsync1F1B, ScheduleKind::k1F1B,
+          ScheduleKind::kGPipe}) {
       PipelineOptions options;
       options.schedule = {kind, 1, 1, kind != ScheduleKind::kAsync1F1B};
       options.optimizer.kind = optimizer;

@@ -42,9 +42,8 @@ std::unique_ptr<StageState> Trained(int64_t updates) {
   for (int64_t t = 1; t <= updates; ++t) {
     for (const Param& p : state->table.params()) {
       for (int64_t i = p.offset; i < p.offset + p.size(); ++i) {
-        grads[static_cast<size_t>(i)] = static_cast<float>(
-            base::RandomNormal(2, static_cast<uint64_t>(t),
-                               static_cast<uint64_t>(i)));
+        grads[static_cast<size_t>(i)] = static_cast<float>(base::RandomNormal(
+            2, static_cast<uint64_t>(t), static_cast<uint64_t>(i)));
       }
     }
     state->optimizer->Step({.update = t, .lr = 0.01, .refresh = t % 3 == 0},
@@ -114,8 +113,7 @@ TEST(StageSnapshot, MissingAndForeignFilesAreNamed) {
   StageState loaded(kStage, kSchedule, 1, kOptimizer);
   const absl::Status missing = LoadStage(folder.path(), 3, &loaded);
   EXPECT_THAT(missing, testing::Not(IsOk()));
-  EXPECT_THAT(std::string(missing.message()),
-              HasSubstr(io::OptimizerFile(3)));
+  EXPECT_THAT(std::string(missing.message()), HasSubstr(io::OptimizerFile(3)));
 }
 
 TEST(StageSnapshot, OptimizerStateIsCountedExactly) {
@@ -136,8 +134,9 @@ TEST(SnapshotWriter, WritesBehindAndRefusesASecondOfTheSameStage) {
   Signal signal;
   std::vector<SnapshotResult> results;
   {
-    SnapshotWriter writer(folder.path(), signal,
-                          [&](const SnapshotResult& r) { results.push_back(r); });
+    SnapshotWriter writer(folder.path(), signal, [&](const SnapshotResult& r) {
+      results.push_back(r);
+    });
     ASSERT_TRUE(writer.Take(1, 2, *state));
     writer.Flush();
     ASSERT_EQ(results.size(), 1u);

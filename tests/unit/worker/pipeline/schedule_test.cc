@@ -44,13 +44,13 @@ TEST(Schedule, AccumulationAveragesSeveralMicrobatches) {
 
 TEST(Schedule, SynchronousSchedulesFlushAndSumTheNorm) {
   const ScheduleSpec f1b1{ScheduleKind::k1F1B, 3, 3, true};
-  EXPECT_THAT(Program(f1b1, 1, 0, 1),
-              ElementsAre("F0@0", "F1@0", "B0@0", "F2@0", "B1@0", "B2@0", "N1",
-                          "U1"));
+  EXPECT_THAT(
+      Program(f1b1, 1, 0, 1),
+      ElementsAre("F0@0", "F1@0", "B0@0", "F2@0", "B1@0", "B2@0", "N1", "U1"));
   const ScheduleSpec gpipe{ScheduleKind::kGPipe, 3, 3, true};
-  EXPECT_THAT(Program(gpipe, 1, 1, 2),
-              ElementsAre("F3@1", "F4@1", "F5@1", "B3@1", "B4@1", "B5@1", "N2",
-                          "U2"));
+  EXPECT_THAT(
+      Program(gpipe, 1, 1, 2),
+      ElementsAre("F3@1", "F4@1", "F5@1", "B3@1", "B4@1", "B5@1", "N2", "U2"));
 }
 
 TEST(Schedule, CutsComeAfterTheUpdate) {
@@ -143,18 +143,18 @@ TEST_P(EverySchedule, RestartsAtACutWithTheSameVersions) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, EverySchedule,
-    ::testing::ValuesIn([] {
-      std::vector<Case> cases;
-      for (ScheduleKind kind : {ScheduleKind::kAsync1F1B, ScheduleKind::k1F1B,
-                                ScheduleKind::kGPipe}) {
-        for (int stages : {1, 2, 3, 4, 8, 32}) {
-          for (int a : {1, 2, 3, 5, 8}) cases.push_back({kind, stages, a});
-        }
-      }
-      return cases;
-    }()));
+INSTANTIATE_TEST_SUITE_P(All, EverySchedule, ::testing::ValuesIn([] {
+                           std::vector<Case> cases;
+                           for (ScheduleKind kind :
+                                {ScheduleKind::kAsync1F1B, ScheduleKind::k1F1B,
+                                 ScheduleKind::kGPipe}) {
+                             for (int stages : {1, 2, 3, 4, 8, 32}) {
+                               for (int a : {1, 2, 3, 5, 8})
+                                 cases.push_back({kind, stages, a});
+                             }
+                           }
+                           return cases;
+                         }()));
 
 }  // namespace
 }  // namespace gimbal::worker

@@ -15,10 +15,10 @@
 namespace gimbal::worker {
 namespace {
 
+using std::chrono::seconds;
 using test_support::IsOk;
 using test_support::StatusIs;
 using ::testing::HasSubstr;
-using std::chrono::seconds;
 
 const EdgeSpec kEdge{{.run = 5, .generation = 3, .edge = 2}, 4, 8};
 
@@ -165,7 +165,8 @@ TEST(TcpLinkHeader, EveryFieldIsChecked) {
   expect_refused([](auto& h) { h.version = 9; }, "version 9");
   expect_refused([](auto& h) { h.run = 6; }, "another run");
   expect_refused([](auto& h) { h.generation = 2; }, "generation 3");
-  expect_refused([](auto& h) { h.edge = 1; }, "another run, generation or edge");
+  expect_refused([](auto& h) { h.edge = 1; },
+                 "another run, generation or edge");
   expect_refused([](auto& h) { h.kind = static_cast<MessageKind>(99); },
                  "unknown kind");
   expect_refused([](auto& h) { h.rows = int64_t{1} << 40; }, "4 x 8");
@@ -238,9 +239,9 @@ TEST(LinkListener, ATakenPortIsNamed) {
 TEST(DialEdge, GivesUpAtTheDeadlineAndSaysWhereItTried) {
   std::string address;
   { address = (*LinkListener::Start("127.0.0.1:0"))->address(); }
-  EXPECT_THAT(DialEdge(address, kEdge.identity, In(seconds(0)),
-                       [] { return false; }),
-              StatusIs(absl::StatusCode::kUnavailable, HasSubstr(address)));
+  EXPECT_THAT(
+      DialEdge(address, kEdge.identity, In(seconds(0)), [] { return false; }),
+      StatusIs(absl::StatusCode::kUnavailable, HasSubstr(address)));
 }
 
 }  // namespace
