@@ -7,6 +7,7 @@
 #include <string>
 
 #include "common/base/log.h"
+#include "worker/compute/cuda_plugin.h"
 #include "worker/compute/runtime.h"
 #include "worker/worker.h"
 
@@ -53,6 +54,7 @@ int main(int argc, char** argv) {
   std::signal(SIGINT, CountSignal);
 
   gimbal::base::LogInfo("numerics: " + gimbal::compute::NumericsTag());
+  gimbal::base::LogInfo("CUDA: " + gimbal::compute::FindCuda().text);
   auto worker = Worker::Start(options, signals_received);
   if (!worker.ok()) {
     gimbal::base::LogError(std::string(worker.status().message()));

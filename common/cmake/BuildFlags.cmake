@@ -1,6 +1,7 @@
 # Flags of every target of ours. Dependencies are found, never built, so these
 # flags reach our own code alone.
 option(GIMBAL_TESTS "Build the tests and benchmarks" ON)
+option(GIMBAL_CUDA "Build libgimbal_cuda.so (needs the CUDA toolkit)" OFF)
 set(GIMBAL_SANITIZER "" CACHE STRING "address (with undefined), thread or empty")
 
 set(CMAKE_CXX_STANDARD 20)

@@ -14,6 +14,7 @@
 #include "common/config/run_config_io.h"
 #include "coordinator/cli/admin_client.h"
 #include "coordinator/cli/port_check.h"
+#include "worker/compute/cuda_plugin.h"
 #include "worker/data/token_source.h"
 #include "worker/pipeline/specs.h"
 
@@ -38,8 +39,10 @@ std::string DefaultRunDir(const std::string& name, double unix_seconds) {
 absl::Status CheckDevice(const std::string& device) {
   if (device == "cpu" || device == "auto") return absl::OkStatus();
   if (device == "cuda") {
-    return absl::FailedPreconditionError(
-        "--device cuda: this build has no CUDA back end; use --device cpu");
+    const compute::CudaSearch& cuda = compute::FindCuda();
+    return absl::FailedPreconditionError(absl::StrCat(
+        "--device cuda: ", cuda.text,
+        "; this version computes on the CPU: use --device cpu"));
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "--device ", device, ": unknown device; expected cpu, cuda or auto"));
