@@ -1,0 +1,311 @@
+#include "tests/unit/coordinator/run/fake_cluster.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "coordinator/planner/placement.h"
+#include "worker/pipeline/specs.h"
+
+namespace gimbal::coordinator {
+namespace {
+
+RunSetup Setup(int stages, int workers) {
+  RunSetup setup;
+  setup.config = FakeConfig(stages);
+  setup.run_id = "demo-1";
+  setup.run_dir = "/run";
+  setup.checkpoint_root = "/run/checkpoints";
+  setup.workers = workers;
+  setup.plan = *PlanStages(setup.config);
+  return setup;
+}
+
+}  // namespace
+
+v1::RunConfig FakeConfig(int stages) {
+  v1::RunConfig config;
+  config.mutable_run()->set_name("demo");
+  config.mutable_run()->set_steps(40);
+  config.mutable_data()->set_valid("held-out");
+  config.mutable_model()->set_layers(stages);
+  config.mutable_model()->set_hidden(8);
+  config.mutable_model()->set_heads(2);
+  config.mutable_model()->set_context(8);
+  config.mutable_model()->set_vocab(16);
+  config.mutable_model()->set_mlp_ratio(4);
+  config.mutable_batch()->set_microbatch(2);
+  config.mutable_batch()->set_accumulate(1);
+  config.mutable_pipeline()->set_stages(stages);
+  config.mutable_pipeline()->set_schedule(v1::SCHEDULE_KIND_ASYNC_1F1B);
+  config.mutable_optimizer()->set_name(v1::OPTIMIZER_NAME_ADAMW);
+  config.mutable_optimizer()->set_lr(1e-3);
+  config.mutable_optimizer()->mutable_schedule()->set_kind(
+      v1::LR_SCHEDULE_KIND_CONSTANT);
+  config.mutable_eval()->set_every(5);
+  config.mutable_checkpoint()->set_every(10);
+  config.mutable_cluster()->mutable_lease()->set_seconds(3);
+  config.mutable_cluster()->set_restart_budget(100);
+  return config;
+}
+
+void FakeEffects::Send(int64_t worker, const v1::CoordinatorMessage& message) {
+  sent[worker].push_back(message);
+}
+
+void FakeEffects::Disconnect(int64_t worker, const absl::Status&) {
+  disconnected.insert(worker);
+}
+
+absl::StatusOr<int64_t> FakeEffects::Next(Counter counter) {
+  return ++counters[counter];
+}
+
+void FakeEffects::Record(const std::string& what, const std::string& reason) {
+  decisions.push_back(what + ": " + reason);
+}
+
+void FakeEffects::StageRestarted(int stage, Loss) { ++restarts[stage]; }
+
+absl::Status FakeEffects::WriteRow(const MetricsRow& row) {
+  EXPECT_EQ(row.step, static_cast<int64_t>(rows.size()) + 1);
+  if (!rows.empty()) {
+    EXPECT_GE(row.seconds, rows.back().seconds);
+  }
+  rows.push_back(row);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<MetricsRow>> FakeEffects::KeepRows(int64_t last) {
+  if (static_cast<int64_t>(rows.size()) > last) rows.resize(last);
+  return rows;
+}
+
+absl::Status FakeEffects::CommitCheckpoint(const CheckpointContent& content) {
+  EXPECT_LE(content.update, static_cast<int64_t>(rows.size()));
+  if (!commit_error.ok()) return commit_error;
+  committed.insert(content.update);
+  return absl::OkStatus();
+}
+
+void FakeEffects::GiveUpCheckpoint(int64_t update, const std::string&) {
+  given_up.push_back(update);
+}
+
+absl::StatusOr<int64_t> FakeEffects::NewestCheckpoint() {
+  return committed.empty() ? 0 : *committed.rbegin();
+}
+
+FakeCluster::FakeCluster(int stages, int workers)
+    : FakeCluster(Setup(stages, workers)) {}
+
+FakeCluster::FakeCluster(RunSetup setup)
+    : run(setup, effects),
+      stages_(setup.config.pipeline().stages()),
+      schedule_(worker::ScheduleSpecOf(setup.config)) {
+  run.Open();
+}
+
+int64_t FakeCluster::Join(const std::string& name) {
+  v1::RegisterRequest request;
+  request.set_name(name);
+  request.set_data_address("127.0.0.1:1");
+  const auto response = run.Register(request, now);
+  EXPECT_TRUE(response.ok()) << response.status();
+  if (!response.ok()) return 0;
+  workers[response->worker_id()];
+  Heartbeat(response->worker_id());
+  return response->worker_id();
+}
+
+void FakeCluster::Kill(int64_t worker) {
+  workers.erase(worker);
+  run.SessionEnded(worker, now);
+  Deliver();
+}
+
+absl::Status FakeCluster::Say(int64_t worker, v1::WorkerMessage message) {
+  message.set_worker_id(worker);
+  message.set_incarnation(worker);
+  message.set_generation(workers[worker].generation);
+  const absl::Status status = run.Receive(message, now);
+  Deliver();
+  return status;
+}
+
+void FakeCluster::Heartbeat(int64_t worker) {
+  v1::WorkerMessage message;
+  message.mutable_heartbeat()->set_peak_rss_bytes(1000);
+  EXPECT_TRUE(Say(worker, message).ok());
+}
+
+void FakeCluster::Ready(int64_t worker) {
+  FakeWorker& fake = workers.at(worker);
+  if (fake.ready || fake.versions.empty()) return;
+  fake.ready = true;
+  v1::WorkerMessage message;
+  message.mutable_ready();
+  EXPECT_TRUE(Say(worker, message).ok());
+}
+
+bool FakeCluster::Step(int stage) {
+  const int64_t owner = OwnerOf(stage);
+  if (owner == 0) return false;
+  FakeWorker& fake = workers.at(owner);
+  const int64_t update = fake.versions.at(stage) + 1;
+  if (update > fake.until || update > fake.final_update) return false;
+  fake.versions[stage] = update;
+  v1::WorkerMessage message;
+  v1::StageUpdate& report = *message.mutable_reports()->add_updates();
+  report.set_stage(stage);
+  report.set_update(update);
+  report.set_staleness(worker::ExpectedStaleness(schedule_, stage, update));
+  report.set_staleness_expected(report.staleness());
+  report.set_gradient_square_sum(1.0 / static_cast<double>(update + stage));
+  const bool last = stage == stages_ - 1;
+  if (last) report.set_loss(1.0 / static_cast<double>(update));
+  if (const auto cut = fake.cuts.find(update); cut != fake.cuts.end()) {
+    if (cut->second.evaluate() && last) {
+      v1::Evaluation& evaluation =
+          *message.mutable_reports()->add_evaluations();
+      evaluation.set_update(update);
+      evaluation.set_loss(2.0 / static_cast<double>(update));
+    }
+    if (cut->second.snapshot()) {
+      v1::SnapshotWritten& snapshot = fake.unwritten.emplace_back();
+      snapshot.set_update(update);
+      snapshot.set_stage(stage);
+      snapshot.add_files()->set_path("stage-" + std::to_string(stage));
+    }
+  }
+  EXPECT_TRUE(Say(owner, message).ok());
+  return true;
+}
+
+bool FakeCluster::WriteSnapshot(int64_t worker) {
+  FakeWorker& fake = workers.at(worker);
+  if (fake.unwritten.empty()) return false;
+  v1::WorkerMessage message;
+  *message.mutable_snapshot() = fake.unwritten.front();
+  fake.unwritten.erase(fake.unwritten.begin());
+  EXPECT_TRUE(Say(worker, message).ok());
+  return true;
+}
+
+void FakeCluster::FinishIfDone(int64_t worker) {
+  FakeWorker& fake = workers.at(worker);
+  if (fake.finished || !fake.ready || !fake.unwritten.empty() ||
+      fake.final_update == 0) {
+    return;
+  }
+  for (const auto& [stage, version] : fake.versions) {
+    if (version < fake.final_update) return;
+  }
+  fake.finished = true;
+  v1::WorkerMessage message;
+  message.mutable_finished();
+  EXPECT_TRUE(Say(worker, message).ok());
+}
+
+void FakeCluster::RunAll() {
+  bool moved = true;
+  while (moved && !run.exit_code().has_value()) {
+    moved = false;
+    std::vector<int64_t> ids;
+    for (const auto& [id, fake] : workers) ids.push_back(id);
+    for (int64_t id : ids) Ready(id);
+    for (int stage = stages_ - 1; stage >= 0; --stage) {
+      moved = Step(stage) || moved;
+    }
+    for (int64_t id : ids) {
+      moved = WriteSnapshot(id) || moved;
+      FinishIfDone(id);
+    }
+  }
+}
+
+void FakeCluster::Advance(double seconds) {
+  now += std::chrono::duration_cast<base::SteadyTime::duration>(
+      base::Seconds(seconds));
+  run.Tick(now);
+  Deliver();
+}
+
+absl::StatusOr<v1::CommandResponse> FakeCluster::Command(
+    v1::CommandRequest::Verb verb) {
+  v1::CommandRequest request;
+  request.set_verb(verb);
+  request.set_reason("test");
+  auto response = run.Command(request, now);
+  Deliver();
+  return response;
+}
+
+int64_t FakeCluster::OwnerOf(int stage) const {
+  int64_t owner = 0;
+  int64_t generation = 0;
+  for (const auto& [id, fake] : workers) {
+    if (fake.versions.contains(stage) && fake.generation > generation) {
+      owner = id;
+      generation = fake.generation;
+    }
+  }
+  return owner;
+}
+
+void FakeCluster::Deliver() {
+  const auto sent = std::exchange(effects.sent, {});
+  for (const auto& [id, messages] : sent) {
+    const auto it = workers.find(id);
+    if (it == workers.end()) continue;
+    for (const auto& message : messages) Handle(it->second, message);
+  }
+}
+
+void FakeCluster::Handle(FakeWorker& worker,
+                         const v1::CoordinatorMessage& message) {
+  if (message.has_shutdown()) {
+    worker.exit_code = message.shutdown().exit_code();
+  } else if (message.has_assignment()) {
+    const v1::Assignment& assignment = message.assignment();
+    EXPECT_GT(message.generation(), worker.generation);
+    CheckOwners(assignment);
+    worker = FakeWorker{};
+    worker.generation = message.generation();
+    worker.start = worker.until = assignment.start_update();
+    for (int stage : assignment.stages()) {
+      worker.versions[stage] = assignment.start_update();
+    }
+  } else if (message.has_grant()) {
+    const v1::Grant& grant = message.grant();
+    EXPECT_EQ(message.generation(), worker.generation);
+    EXPECT_GT(grant.until(), worker.until);
+    EXPECT_LE(grant.until(), grant.final_update());
+    // No stage may have fed a microbatch beyond the last update.
+    if (worker.until > worker.start) {
+      const int64_t fed = worker.until + worker::Delay(schedule_, 0);
+      EXPECT_GE(grant.final_update(), std::min(fed, worker.final_update));
+    }
+    for (const v1::Cut& cut : grant.cuts()) {
+      EXPECT_GT(cut.update(), worker.until);
+      EXPECT_LE(cut.update(), grant.until());
+      worker.cuts[cut.update()] = cut;
+    }
+    worker.until = grant.until();
+    worker.final_update = grant.final_update();
+  }
+}
+
+void FakeCluster::CheckOwners(const v1::Assignment& assignment) const {
+  EXPECT_EQ(assignment.placements_size(), stages_);
+  int next_block = 0;
+  for (int stage = 0; stage < assignment.placements_size(); ++stage) {
+    const v1::StagePlacement& placement = assignment.placements(stage);
+    EXPECT_EQ(placement.stage(), stage);
+    EXPECT_EQ(placement.first_block(), next_block);
+    EXPECT_TRUE(workers.contains(placement.worker_id()));
+    next_block += placement.blocks();
+  }
+}
+
+}  // namespace gimbal::coordinator

@@ -1,0 +1,101 @@
+// A run controller with effects in memory and workers that do what they are
+// told, step by step under the test's control. Losses and gradients are a pure
+// function of the update, as those of real stages are.
+//
+// The cluster checks the controller's promises as it goes: grants only grow
+// within a generation, what a cut asks for is always new, every stage has one
+// owner, rows are 1, 2, 3, ..., and nothing is committed beyond them.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "coordinator/run/run_controller.h"
+
+namespace gimbal::coordinator {
+
+// Of `stages` stages on as many layers, 40 updates, an evaluation every 5 and a
+// checkpoint every 10.
+v1::RunConfig FakeConfig(int stages);
+
+class FakeEffects final : public RunEffects {
+ public:
+  void Send(int64_t worker, const v1::CoordinatorMessage& message) override;
+  void Disconnect(int64_t worker, const absl::Status& reason) override;
+  absl::StatusOr<int64_t> Next(Counter counter) override;
+  void Record(const std::string& what, const std::string& reason) override;
+  void StageRestarted(int stage, Loss loss) override;
+  absl::Status WriteRow(const MetricsRow& row) override;
+  absl::StatusOr<std::vector<MetricsRow>> KeepRows(int64_t last) override;
+  absl::Status CommitCheckpoint(const CheckpointContent& content) override;
+  void GiveUpCheckpoint(int64_t update, const std::string& reason) override;
+  absl::StatusOr<int64_t> NewestCheckpoint() override;
+
+  std::map<int64_t, std::vector<v1::CoordinatorMessage>> sent;  // by worker
+  std::set<int64_t> disconnected;
+  std::map<Counter, int64_t> counters;
+  std::vector<std::string> decisions;
+  std::map<int, int> restarts;  // by stage
+  std::vector<MetricsRow> rows;
+  std::set<int64_t> committed;
+  std::vector<int64_t> given_up;
+  absl::Status commit_error;
+};
+
+struct FakeWorker {
+  int64_t generation = 0;
+  std::map<int, int64_t> versions;  // by hosted stage
+  std::map<int64_t, v1::Cut> cuts;
+  int64_t until = 0;
+  int64_t final_update = 0;
+  int64_t start = 0;
+  std::vector<v1::SnapshotWritten> unwritten;
+  bool ready = false;
+  bool finished = false;
+  std::optional<int> exit_code;
+};
+
+class FakeCluster {
+ public:
+  FakeCluster(int stages, int workers);
+  explicit FakeCluster(RunSetup setup);
+
+  // Registers a worker and opens its session; its id.
+  int64_t Join(const std::string& name = "w");
+  // The stream of the worker breaks.
+  void Kill(int64_t worker);
+  // One message of the worker; its status.
+  absl::Status Say(int64_t worker, v1::WorkerMessage message);
+  void Heartbeat(int64_t worker);
+  void Ready(int64_t worker);
+  // The stage makes its next update, if it may. False when it may not.
+  bool Step(int stage);
+  // The oldest snapshot of the worker is written.
+  bool WriteSnapshot(int64_t worker);
+  void FinishIfDone(int64_t worker);
+  // Everybody does all they may, until nothing changes.
+  void RunAll();
+  void Advance(double seconds);
+  absl::StatusOr<v1::CommandResponse> Command(v1::CommandRequest::Verb verb);
+
+  // The worker that hosts the stage; 0: none.
+  int64_t OwnerOf(int stage) const;
+  int stages() const { return stages_; }
+
+  base::SteadyTime now{std::chrono::seconds(1000)};
+  FakeEffects effects;
+  RunController run;
+  std::map<int64_t, FakeWorker> workers;
+
+ private:
+  void Deliver();
+  void Handle(FakeWorker& worker, const v1::CoordinatorMessage& message);
+  void CheckOwners(const v1::Assignment& assignment) const;
+
+  const int stages_;
+  worker::ScheduleSpec schedule_;
+};
+
+}  // namespace gimbal::coordinator

@@ -1,0 +1,74 @@
+// Whatever happens in whatever order, the run ends with the rows it would have
+// had anyway. FakeCluster checks the invariants at every step.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "coordinator/run/run_controller.h"
+#include "tests/unit/coordinator/run/fake_cluster.h"
+
+namespace gimbal::coordinator {
+namespace {
+
+using Request = v1::CommandRequest;
+
+class RandomOrder : public ::testing::TestWithParam<int> {};
+
+int64_t AnyWorker(const FakeCluster& cluster, std::mt19937& random) {
+  auto it = cluster.workers.begin();
+  std::advance(it, random() % cluster.workers.size());
+  return it->first;
+}
+
+TEST_P(RandomOrder, EndsWithTheSameRows) {
+  std::mt19937 random(GetParam());
+  const int stages = 1 + static_cast<int>(random() % 5);
+  const int workers = 1 + static_cast<int>(random() % stages);
+  FakeCluster cluster(stages, workers);
+  int losses = 0;
+  for (int i = 0; i < 20000 && !cluster.run.exit_code().has_value(); ++i) {
+    cluster.now += std::chrono::milliseconds(10);
+    const auto event = random() % 100;
+    if (static_cast<int>(cluster.workers.size()) < workers) {
+      cluster.Join();
+    } else if (event < 70) {
+      cluster.Step(static_cast<int>(random() % stages));
+    } else if (event < 80) {
+      cluster.WriteSnapshot(AnyWorker(cluster, random));
+    } else if (event < 90) {
+      const int64_t worker = AnyWorker(cluster, random);
+      cluster.Heartbeat(worker);
+      cluster.Ready(worker);
+      cluster.FinishIfDone(worker);
+    } else if (event < 96) {
+      for (const auto& [id, worker] : std::map(cluster.workers)) {
+        cluster.Heartbeat(id);
+      }
+      cluster.Advance(0.01);
+    } else if (event < 97 && losses < 10) {
+      ++losses;
+      cluster.Kill(AnyWorker(cluster, random));
+    } else if (event < 98) {
+      (void)cluster.Command(Request::VERB_CHECKPOINT);
+    } else if (event < 99) {
+      (void)cluster.Command(Request::VERB_PAUSE);
+    } else {
+      (void)cluster.Command(Request::VERB_RESUME);
+    }
+  }
+  ASSERT_EQ(cluster.run.exit_code(), 0)
+      << cluster.run.Status(cluster.now).DebugString();
+  ASSERT_EQ(cluster.effects.rows.size(), 40u);
+  for (const MetricsRow& row : cluster.effects.rows) {
+    EXPECT_EQ(row.loss, 1.0 / static_cast<double>(row.step));
+    EXPECT_EQ(row.valid_loss.has_value(), row.step % 5 == 0);
+  }
+  for (int64_t update : {10, 20, 30, 40}) {
+    EXPECT_TRUE(cluster.effects.committed.contains(update));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomOrder, ::testing::Range(0, 60));
+
+}  // namespace
+}  // namespace gimbal::coordinator
