@@ -59,14 +59,14 @@ struct Scale {
   }
 };
 
-// The first twentieth of a run would flatten everything after it, so the scale
+// The first tenth of a run would flatten everything after it, so the scale
 // leaves it out; the lines are clipped at the top.
 Scale ScaleOf(std::span<const PlotLine> lines) {
   Scale scale;
   double low = INFINITY, high = -INFINITY;
   for (const PlotLine& line : lines) {
     scale.x_max = std::max(scale.x_max, static_cast<double>(line.y.size()));
-    for (size_t t = line.y.size() / 20; t < line.y.size(); ++t) {
+    for (size_t t = line.y.size() / 10; t < line.y.size(); ++t) {
       low = std::min(low, line.y[t]);
       high = std::max(high, line.y[t]);
     }
