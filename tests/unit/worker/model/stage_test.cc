@@ -2,25 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <new>
-
 #include "common/base/random.h"
 #include "tests/support/gradcheck.h"
+#include "tests/unit/worker/model/allocation_count.h"
 #include "tests/unit/worker/model/stage_chain.h"
-
-namespace {
-int64_t allocations = 0;
-}  // namespace
-
-// Counts allocations of the whole test program.
-void* operator new(std::size_t size) {
-  ++allocations;
-  if (void* p = std::malloc(size)) return p;
-  throw std::bad_alloc();
-}
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 
 namespace gimbal::worker {
 namespace {
@@ -203,12 +188,13 @@ TEST(StageTest, ForwardAndBackwardAllocateNothing) {
   stage.table().Initialize(5, 0.3, weights.data());
   const auto tokens = RandomIds(18, 11, "tokens");
   auto slot = stage.NewSlot();
-  const int64_t before = allocations;
+  const int64_t before = AllocationCount();
+  EXPECT_GT(before, 0);
   stage.Forward(weights.data(), {.tokens = tokens, .targets = tokens},
                 slot.get());
   stage.Backward(weights.data(), nullptr, 1.0, slot.get(), grads.data(),
                  nullptr);
-  EXPECT_EQ(allocations, before);
+  EXPECT_EQ(AllocationCount(), before);
 }
 
 }  // namespace
