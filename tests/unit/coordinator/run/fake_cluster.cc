@@ -8,20 +8,6 @@
 #include "worker/pipeline/specs.h"
 
 namespace gimbal::coordinator {
-namespace {
-
-RunSetup Setup(int stages, int workers) {
-  RunSetup setup;
-  setup.config = FakeConfig(stages);
-  setup.run_id = "demo-1";
-  setup.run_dir = "/run";
-  setup.checkpoint_root = "/run/checkpoints";
-  setup.workers = workers;
-  setup.plan = *PlanStages(setup.config);
-  return setup;
-}
-
-}  // namespace
 
 v1::RunConfig FakeConfig(int stages) {
   v1::RunConfig config;
@@ -47,6 +33,17 @@ v1::RunConfig FakeConfig(int stages) {
   config.mutable_cluster()->mutable_lease()->set_seconds(3);
   config.mutable_cluster()->set_restart_budget(100);
   return config;
+}
+
+RunSetup FakeSetup(int stages, int workers) {
+  RunSetup setup;
+  setup.config = FakeConfig(stages);
+  setup.run_id = "demo-1";
+  setup.run_dir = "/run";
+  setup.checkpoint_root = "/run/checkpoints";
+  setup.workers = workers;
+  setup.plan = *PlanStages(setup.config);
+  return setup;
 }
 
 void FakeEffects::Send(int64_t worker, const v1::CoordinatorMessage& message) {
@@ -97,7 +94,7 @@ absl::StatusOr<int64_t> FakeEffects::NewestCheckpoint() {
 }
 
 FakeCluster::FakeCluster(int stages, int workers)
-    : FakeCluster(Setup(stages, workers)) {}
+    : FakeCluster(FakeSetup(stages, workers)) {}
 
 FakeCluster::FakeCluster(RunSetup setup)
     : run(setup, effects),

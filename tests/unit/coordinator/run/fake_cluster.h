@@ -19,6 +19,7 @@ namespace gimbal::coordinator {
 // Of `stages` stages on as many layers, 40 updates, an evaluation every 5 and a
 // checkpoint every 10.
 v1::RunConfig FakeConfig(int stages);
+RunSetup FakeSetup(int stages, int workers);
 
 class FakeEffects final : public RunEffects {
  public:

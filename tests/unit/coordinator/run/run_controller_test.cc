@@ -154,7 +154,6 @@ TEST(RunController, MessagesOfAnOldGenerationAreIgnored) {
 }
 
 TEST(RunController, ABrokenLinkRecoversAndCountsAgainstItsStage) {
-  auto config = FakeConfig(2);
   FakeCluster cluster(2, 2);
   Start(cluster, 2);
   v1::WorkerMessage failure;
@@ -192,19 +191,9 @@ TEST(RunController, AFatalFailureFailsTheRun) {
 }
 
 TEST(RunController, TheRestartBudgetIsPerStage) {
-  FakeCluster cluster([] {
-    RunSetup setup;
-    setup.config = FakeConfig(2);
-    setup.config.mutable_cluster()->set_restart_budget(2);
-    setup.workers = 2;
-    setup.plan.resize(2);
-    for (int i = 0; i < 2; ++i) {
-      setup.plan[i].set_stage(i);
-      setup.plan[i].set_first_block(i);
-      setup.plan[i].set_blocks(1);
-    }
-    return setup;
-  }());
+  RunSetup setup = FakeSetup(2, 2);
+  setup.config.mutable_cluster()->set_restart_budget(2);
+  FakeCluster cluster(setup);
   Start(cluster, 2);
   for (int stage : {0, 1, 0, 1}) {
     const int64_t other = cluster.OwnerOf(1 - stage);
@@ -422,17 +411,8 @@ TEST(RunController, ASecondLifeGoesOnFromTheNewestCheckpoint) {
     }
   }
   ASSERT_THAT(first.effects.committed, ElementsAre(10, 20));
-  RunSetup setup;
-  setup.config = FakeConfig(2);
-  setup.workers = 1;
-  setup.plan.resize(2);
-  for (int i = 0; i < 2; ++i) {
-    setup.plan[i].set_stage(i);
-    setup.plan[i].set_first_block(i);
-    setup.plan[i].set_blocks(1);
-  }
   FakeEffects effects = first.effects;
-  RunController second(setup, effects);
+  RunController second(FakeSetup(2, 1), effects);
   second.Open();
   EXPECT_EQ(effects.rows.size(), 20u);
   const auto status = second.Status(first.now);
@@ -446,10 +426,7 @@ TEST(RunController, ARunThatIsDoneEndsAtOnce) {
   Start(cluster, 1);
   cluster.RunAll();
   ASSERT_EQ(cluster.run.exit_code(), 0);
-  RunSetup setup;
-  setup.config = FakeConfig(1);
-  setup.plan.resize(1);
-  RunController again(setup, cluster.effects);
+  RunController again(FakeSetup(1, 1), cluster.effects);
   again.Open();
   EXPECT_EQ(again.exit_code(), 0);
   EXPECT_EQ(again.state(), v1::RUN_STATE_COMPLETED);
