@@ -40,8 +40,7 @@ StageRunner::StageRunner(const StageOptions& options, StageEvents events)
       stage_(options.stage),
       in_flight_(static_cast<size_t>(
           ActivationSlots(options.schedule, options.index))),
-      grads_(
-          std::make_unique<float[]>(static_cast<size_t>(state_.table.size()))),
+      grads_(state_.table.size()),
       made_(Now()) {
   for (size_t i = 0; i < in_flight_.size(); ++i) {
     slots_.push_back(stage_.NewSlot());
@@ -147,7 +146,7 @@ absl::StatusOr<bool> StageRunner::RunUpdate(int64_t update) {
   }
   double squares = 0;
   if (layer_squares_.empty()) {
-    layer_squares_ = LayerSquareSums(state_.table, grads_.get());
+    layer_squares_ = LayerSquareSums(state_.table, grads_.data());
   }
   for (size_t i = layer_squares_.size(); i-- > 0;) squares += layer_squares_[i];
   const bool refresh = Refreshes(update);
@@ -157,7 +156,7 @@ absl::StatusOr<bool> StageRunner::RunUpdate(int64_t update) {
                           .lr = LearningRate(options_.lr, update),
                           .refresh = refresh,
                           .scale = ClipScale(norm_square, options_.clip)},
-                         stash.Get(update - 1), grads_.get(),
+                         stash.Get(update - 1), grads_.data(),
                          stash.SlotFor(update));
   stash.Publish(update);
 

@@ -16,6 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
+#include "worker/compute/aligned_buffer.h"
 #include "worker/data/batch_sampler.h"
 #include "worker/model/stage.h"
 #include "worker/optim/lr_schedule.h"
@@ -146,7 +147,7 @@ class StageRunner {
   Stage<float> stage_;
   std::vector<Stage<float>::SlotPtr> slots_;
   std::vector<InFlight> in_flight_;
-  std::unique_ptr<float[]> grads_;
+  compute::AlignedBuffer<float> grads_;
   std::vector<int32_t> tokens_, targets_;
   Link* up_ = nullptr;
   Link* down_ = nullptr;

@@ -104,7 +104,7 @@ absl::StatusOr<bool> StageRunner::RunBackward(const Action& action) {
   }
   SetActivity(absl::StrCat("backward ", j));
   if (j % options_.schedule.accumulate == 0) {
-    std::memset(grads_.get(), 0, static_cast<size_t>(state_.table.size()) * 4);
+    std::memset(grads_.data(), 0, static_cast<size_t>(state_.table.size()) * 4);
   }
   Message message;
   float* dinput = nullptr;
@@ -114,7 +114,7 @@ absl::StatusOr<bool> StageRunner::RunBackward(const Action& action) {
   }
   stage_.Backward(state_.stash.Get(action.version), doutput,
                   1.0 / options_.schedule.accumulate, slots_[at].get(),
-                  grads_.get(), dinput);
+                  grads_.data(), dinput);
   staleness_ = std::max(staleness_, state_.stash.newest() - flight.version);
   if (up_ != nullptr) {
     message.header.kind = MessageKind::kBackward;
@@ -176,7 +176,7 @@ absl::StatusOr<bool> StageRunner::RunNorm(int64_t update) {
       if (!part) return Blocked(down_, "waits for the norm of later stages");
       sum = *part;
     }
-    layer_squares_ = LayerSquareSums(state_.table, grads_.get());
+    layer_squares_ = LayerSquareSums(state_.table, grads_.data());
     for (size_t i = layer_squares_.size(); i-- > 0;) sum += layer_squares_[i];
     norm_part_ = sum;
     if (up_ != nullptr) SendNorm(up_, MessageKind::kNormPart, update, sum);

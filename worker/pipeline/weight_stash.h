@@ -7,8 +7,9 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <vector>
+
+#include "worker/compute/aligned_buffer.h"
 
 namespace gimbal::worker {
 
@@ -24,7 +25,7 @@ class WeightStash {
   int64_t newest() const { return newest_; }
   int64_t oldest() const;
   int versions() const { return static_cast<int>(labels_.size()); }
-  int64_t bytes() const { return arena_size_ * versions() * 4; }
+  int64_t bytes() const { return memory_.bytes(); }
 
   // Memory for a version; what was in its slot is gone once Publish is called.
   float* SlotFor(int64_t version);
@@ -32,12 +33,8 @@ class WeightStash {
   void Publish(int64_t version);
 
  private:
-  struct Free {
-    void operator()(float* data) const;
-  };
-
-  const int64_t arena_size_;
-  std::unique_ptr<float[], Free> memory_;
+  const int64_t stride_;  // elements from one arena to the next
+  compute::AlignedBuffer<float> memory_;
   std::vector<int64_t> labels_;  // version in each slot, -1: none
   int64_t newest_ = -1;
 };
