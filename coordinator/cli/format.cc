@@ -11,13 +11,14 @@
 namespace gimbal::cli {
 
 std::string FormatCount(int64_t value) {
-  std::string digits = std::to_string(value);
-  const size_t start = value < 0 ? 1 : 0;
-  for (size_t at = digits.size(); at > start + 3;) {
-    at -= 3;
-    digits.insert(at, ",");
+  const std::string digits = std::to_string(value);
+  std::string text;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    const bool group = (digits.size() - i) % 3 == 0;
+    if (group && i > 0 && digits[i - 1] != '-') text += ',';
+    text += digits[i];
   }
-  return digits;
+  return text;
 }
 
 std::string FormatBytes(int64_t bytes) {
