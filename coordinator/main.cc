@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
@@ -68,14 +69,15 @@ void StopOnSignals(const sigset_t& signals, Coordinator& coordinator) {
 }
 
 int Run(const Flags& flags) {
-  auto config = config::LoadRunConfig(flags.config, {});
-  if (!config.ok()) return Report(config.status());
+  std::vector<std::string> overrides;
   if (!flags.listen.empty()) {
-    config->mutable_cluster()->set_listen(flags.listen);
+    overrides.push_back("cluster.listen=" + flags.listen);
   }
   if (!flags.metrics_listen.empty()) {
-    config->mutable_cluster()->set_metrics_listen(flags.metrics_listen);
+    overrides.push_back("cluster.metrics_listen=" + flags.metrics_listen);
   }
+  auto config = config::LoadRunConfig(flags.config, overrides);
+  if (!config.ok()) return Report(config.status());
   if (flags.check_config) {
     const auto plan = PlanStages(*config);
     return plan.ok() ? 0 : Report(plan.status());

@@ -110,6 +110,16 @@ class Validator {
   absl::Status CheckAddresses() const {
     const auto& cluster = config_.cluster();
     GIMBAL_RETURN_IF_ERROR(CheckAddress("cluster.listen", cluster.listen()));
+    // Whoever reaches the port can stop the run, and nothing authenticates
+    // callers yet.
+    const std::string& listen = cluster.listen();
+    const std::string host = listen.substr(0, listen.rfind(':'));
+    if (host != "localhost" && host != "[::1]" && !host.starts_with("127.")) {
+      return Error("cluster.listen", "found '", listen,
+                   "', expected a loopback address (127.0.0.1, localhost or ",
+                   "[::1]): other hosts need TLS or a token, which are not ",
+                   "supported so far");
+    }
     return CheckAddress("cluster.metrics_listen", cluster.metrics_listen());
   }
 

@@ -55,6 +55,7 @@ const Refused kCases[] = {
      "microbatch * context must be at most 2147483647"},
     {{"cluster.listen=localhost"}, "expected HOST:PORT"},
     {{"cluster.listen=':80'"}, "expected HOST:PORT"},
+    {{"cluster.listen=0.0.0.0:7000"}, "expected a loopback address"},
     {{"cluster.metrics_listen=0.0.0.0:65536"}, "expected HOST:PORT"}};
 INSTANTIATE_TEST_SUITE_P(All, RefusedTest, testing::ValuesIn(kCases));
 
