@@ -85,6 +85,7 @@ struct Coordinator::Impl {
   bool over = false;  // of the loop
   std::promise<int> exit_code;
   bool announced = false;
+  bool over_before = false;  // all updates were done when this process began
   bool shut_down = false;
 };
 
@@ -144,6 +145,7 @@ absl::Status Coordinator::Impl::TakeUpRun() {
                        .plan = plan},
               *effects);
   run->Open();
+  over_before = run->exit_code() == 0;
   core.run = &*run;
   PublishStatus();
   return absl::OkStatus();
@@ -202,6 +204,11 @@ absl::StatusOr<v1::CommandResponse> Coordinator::Impl::Command(
 }
 
 void Coordinator::Impl::WriteSummary() {
+  // Whoever finished the run knew more of it: times, refreshes, recoveries.
+  if (over_before &&
+      std::filesystem::exists(options.run_dir + "/summary.json")) {
+    return;
+  }
   const absl::Status written = io::WriteFileAtomically(
       options.run_dir + "/summary.json",
       SummaryJson(board.Get(), run->recoveries(), PeakRssBytes()));
