@@ -1,5 +1,6 @@
 #include "coordinator/run/run_controller.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -66,7 +67,7 @@ absl::Status RunController::Receive(const v1::WorkerMessage& message,
   GIMBAL_RETURN_IF_ERROR(table_.Heard(worker, message.incarnation(), now));
   if (exit_code_.has_value()) return absl::OkStatus();
   if (message.has_heartbeat()) {
-    table_.Find(worker)->peak_rss_bytes = message.heartbeat().peak_rss_bytes();
+    NotePeakRss(worker, message.heartbeat().peak_rss_bytes());
   }
   if (generation_ > 0 && message.generation() == generation_) {
     switch (message.body_case()) {
@@ -84,8 +85,7 @@ absl::Status RunController::Receive(const v1::WorkerMessage& message,
         break;
       case v1::WorkerMessage::kFinished:
         NoteStages(message.finished().stages());
-        table_.Find(worker)->peak_rss_bytes =
-            message.finished().peak_rss_bytes();
+        NotePeakRss(worker, message.finished().peak_rss_bytes());
         finished_.insert(worker);
         break;
       case v1::WorkerMessage::kFailure:
@@ -148,6 +148,11 @@ void RunController::NoteStages(
       stage_info_[status.stage()].status = status;
     }
   }
+}
+
+void RunController::NotePeakRss(int64_t worker, int64_t bytes) {
+  int64_t& peak = table_.Find(worker)->peak_rss_bytes;
+  peak = std::max(peak, bytes);
 }
 
 bool RunController::Transition(v1::RunState to, const std::string& reason) {

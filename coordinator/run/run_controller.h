@@ -100,6 +100,7 @@ class RunController {
                  base::SteadyTime now);
   void NoteStages(
       const google::protobuf::RepeatedPtrField<v1::StageStatus>& stages);
+  void NotePeakRss(int64_t worker, int64_t bytes);
   bool Transition(v1::RunState to, const std::string& reason);
   void End(v1::RunState state, int exit_code, const std::string& reason);
 
