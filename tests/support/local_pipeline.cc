@@ -10,6 +10,7 @@
 #include "common/base/random.h"
 #include "common/io/checkpoint_layout.h"
 #include "worker/checkpoint/snapshot_writer.h"
+#include "worker/compute/runtime.h"
 #include "worker/transport/inprocess_link.h"
 #include "worker/transport/link_listener.h"
 #include "worker/transport/tcp_link.h"
@@ -55,6 +56,7 @@ class LocalPipeline {
                options.seed, false) {}
 
   PipelineResult Run() {
+    compute::SetThreads(1);
     Build();
     Connect();
     const int64_t fed =
@@ -62,6 +64,7 @@ class LocalPipeline {
     std::vector<std::thread> threads;
     for (auto& worker : workers_) {
       threads.emplace_back([this, fed, w = worker.get()] {
+        compute::PrepareComputeThread();
         w->executor->Extend({options_.updates, fed, options_.cuts});
         w->status = w->executor->Run();
         w->snapshots->Flush();

@@ -10,6 +10,7 @@
 
 #include "tests/support/local_pipeline.h"
 #include "tests/support/status_matchers.h"
+#include "worker/compute/runtime.h"
 
 namespace gimbal::worker {
 namespace {
@@ -116,6 +117,7 @@ void ExpectSameNumbers(const PipelineOptions& options,
                        std::vector<int64_t> delays) {
   const PipelineResult result = RunPipeline(options);
   ASSERT_THAT(result.status, IsOk());
+  compute::PrepareComputeThread();
   Reference reference(options, delays);
   for (int64_t t = 1; t <= options.updates; ++t) {
     ASSERT_EQ(result.losses.at(t), reference.Update(t)) << "update " << t;
