@@ -160,7 +160,7 @@ TEST_F(CliTrainTest, BadInputEndsWith2AndWritesNothing) {
       {"--set data.train=missing.txt", "missing.txt"},
       {"--set data.train=short.txt", "short.txt"},
       {"--set model.vocab=50", "vocab"},
-      {"--device cuda", "no CUDA back end"},
+      {"--device cuda", "computes on the CPU"},
       {"--workers 9", "--workers 9"},
       {"--resume", "holds no run"},
       {"--set cluster.listen=192.0.2.1:80", "192.0.2.1:80"},

@@ -77,7 +77,7 @@ TEST_F(PreflightTest, WorkersAreAtMostOnePerStage) {
 TEST_F(PreflightTest, CudaNeedsABackEnd) {
   request_.device = "cuda";
   EXPECT_THAT(Check(), StatusIs(StatusCode::kFailedPrecondition,
-                                HasSubstr("no CUDA back end")));
+                                HasSubstr("computes on the CPU")));
   request_.device = "tpu";
   EXPECT_THAT(Check(), StatusIs(StatusCode::kInvalidArgument));
 }
