@@ -32,6 +32,13 @@ target_compile_options(gimbal_flags INTERFACE
 # TSan: Debian's libraries are not, and every inline function of theirs would
 # report a false race. gimbal_library(... UNINSTRUMENTED) leaves it out.
 add_library(gimbal_sanitizer INTERFACE)
+if(GIMBAL_SANITIZER)
+  # g++ 12's warnings that follow the flow of data are wrong about what the
+  # sanitizers insert.
+  target_compile_options(gimbal_sanitizer INTERFACE
+    -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread
+    -Wno-restrict -Wno-maybe-uninitialized)
+endif()
 if(GIMBAL_SANITIZER STREQUAL "address")
   target_compile_options(gimbal_sanitizer INTERFACE
     -fsanitize=address,undefined -fno-sanitize-recover=all
