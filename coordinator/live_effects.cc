@@ -99,6 +99,7 @@ absl::StatusOr<int64_t> LiveEffects::NewestCheckpoint() {
            absl::StrCat("the newest committed one was that of update ",
                         committed.back()));
   }
+  GIMBAL_RETURN_IF_ERROR(catalogue_.SetLatest(newest.update));
   return newest.update;
 }
 

@@ -100,11 +100,22 @@ absl::Status Catalogue::Commit(const Manifest& manifest) const {
   GIMBAL_RETURN_IF_ERROR(
       io::WriteFileAtomically(absl::StrCat(folder, "/", io::kCommitFile),
                               absl::StrCat(manifest.update, "\n")));
-  GIMBAL_RETURN_IF_ERROR(io::WriteFileAtomically(
-      absl::StrCat(root_, "/", io::kLatestFile),
-      absl::StrCat(io::StepFolderName(manifest.update), "\n")));
+  GIMBAL_RETURN_IF_ERROR(SetLatest(manifest.update));
   Prune(manifest.update);
   return absl::OkStatus();
+}
+
+absl::Status Catalogue::SetLatest(int64_t update) const {
+  const std::string path = absl::StrCat(root_, "/", io::kLatestFile);
+  if (update > 0) {
+    return io::WriteFileAtomically(
+        path, absl::StrCat(io::StepFolderName(update), "\n"));
+  }
+  std::error_code error;
+  fs::remove(path, error);
+  if (!error) return absl::OkStatus();
+  return absl::ErrnoToStatus(error.value(),
+                             absl::StrCat("cannot remove ", path));
 }
 
 void Catalogue::Discard(int64_t update) const { RemoveOrWarn(Folder(update)); }

@@ -46,6 +46,10 @@ class Catalogue {
   // COMMIT and `latest`, then prunes. On an error the checkpoint does not
   // count.
   absl::Status Commit(const Manifest& manifest) const;
+  // Makes `latest` name this checkpoint; 0: there is none. A crash between
+  // COMMIT and `latest` leaves an older name, so whoever takes a run up says
+  // what it found.
+  absl::Status SetLatest(int64_t update) const;
   // Removes what there is of a checkpoint that will never be whole.
   void Discard(int64_t update) const;
 

@@ -232,6 +232,18 @@ TEST_F(Train, KilledClustersResumeWithTheSameNumbers) {
   }
 }
 
+// Found by the test above: killed between COMMIT and `latest`, a finished run
+// kept naming the checkpoint before the last one.
+TEST_F(Train, ResumingRepairsLatest) {
+  MustTrain("whole", {});
+  const std::string latest = folder_ / "whole/checkpoints/latest";
+  const std::string newest = ReadText(latest);
+  EXPECT_EQ(newest, "step-00000040\n");
+  std::ofstream(latest) << "step-00000030\n";
+  MustTrain("whole", {"--resume"});
+  EXPECT_EQ(ReadText(latest), newest);
+}
+
 TEST_F(Train, InterruptedRunsStopAtACheckpointAndResume) {
   const std::vector<std::string> longer = {"--set", "run.steps=2000"};
   Command command(TrainArguments("stopped", longer));
