@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Installs what the tests need, builds them and runs them. Without options:
-# everything with preset dev, then the unit and integration tests under
-# AddressSanitizer and UndefinedBehaviorSanitizer, then the concurrent parts
-# under ThreadSanitizer. Run it again to build only what changed.
+# everything with preset dev. Run it again to build only what changed.
 #
-#   tests/run.sh                          all of it
-#   tests/run.sh --preset dev             one preset; may be repeated
+#   tests/run.sh                              preset dev
 #   tests/run.sh --preset dev --label unit    labels are a regular expression
+#   tests/run.sh --preset asan-ubsan          unit and integration tests under
+#                                             Address- and UndefinedBehaviorSanitizer
+#   tests/run.sh --preset tsan                the concurrent ones under ThreadSanitizer
+#
+# --preset may be repeated.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source deploy/packages.sh
@@ -28,7 +30,7 @@ while [[ $# -gt 0 ]]; do
     *) echo "tests/run.sh: unknown option $1" >&2; usage 2 >&2 ;;
   esac
 done
-[[ ${#presets[@]} -gt 0 ]] || presets=(dev asan-ubsan tsan)
+[[ ${#presets[@]} -gt 0 ]] || presets=(dev)
 
 # Arguments of ctest that select the tests of a preset.
 selection() {
