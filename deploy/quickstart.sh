@@ -41,7 +41,7 @@ else
 fi
 
 step "a sample of what it learnt"
-"$GIMBAL" generate "$RUN" --prompt "And the LORD said unto " --tokens 400
+"$GIMBAL" generate "$RUN" --prompt "And the LORD said unto " --tokens 400 --temperature 0.7
 
 cat <<END
 
