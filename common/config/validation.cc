@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
+#include "common/config/combinations.h"
 #include "common/config/size_limits.h"
 
 namespace gimbal::config {
@@ -93,11 +94,13 @@ class Validator {
                    " updates of warm-up, but run.steps is ",
                    config_.run().steps());
     }
-    const auto& mitigation = config_.staleness().mitigation();
-    if (mitigation.size() != 1 || mitigation[0] != "none") {
-      return Error("staleness.mitigation", "only [none] is supported so far");
-    }
     return absl::OkStatus();
+  }
+
+  absl::Status CheckCombinations() const {
+    const auto broken = FindBrokenCombination(config_);
+    if (!broken) return absl::OkStatus();
+    return Error(broken->path, broken->what);
   }
 
   absl::Status CheckSizes() const {
@@ -158,6 +161,7 @@ absl::Status Validate(const v1::RunConfig& config, const std::string& name,
   GIMBAL_RETURN_IF_ERROR(validator.CheckModel());
   GIMBAL_RETURN_IF_ERROR(validator.CheckPipeline());
   GIMBAL_RETURN_IF_ERROR(validator.CheckOptimizer());
+  GIMBAL_RETURN_IF_ERROR(validator.CheckCombinations());
   GIMBAL_RETURN_IF_ERROR(validator.CheckData());
   GIMBAL_RETURN_IF_ERROR(validator.CheckSizes());
   return validator.CheckAddresses();

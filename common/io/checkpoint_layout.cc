@@ -41,4 +41,12 @@ std::string StashTensorName(int64_t version, std::string_view parameter) {
                       absl::string_view(parameter.data(), parameter.size()));
 }
 
+std::string InFlightFile(int stage) {
+  return absl::StrFormat("in_flight/stage-%03d.safetensors", stage);
+}
+
+std::string InFlightTensorName(int64_t microbatch) {
+  return absl::StrCat("m", microbatch);
+}
+
 }  // namespace gimbal::io

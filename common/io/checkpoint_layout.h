@@ -6,6 +6,8 @@
 //                      layers/layer-003.safetensors
 //                      optimizer/layer-003.safetensors
 //                      stash/layer-003.safetensors   tensors "v197/NAME"
+//                      in_flight/stage-002.safetensors   tensors "m812":
+//                          activations, only without a stash
 // Layer 0 holds the embeddings, 1..L the blocks, L+1 the final norm and head.
 #pragma once
 
@@ -22,6 +24,8 @@ std::string LayerFile(int layer);      // "layers/layer-003.safetensors"
 std::string OptimizerFile(int layer);  // "optimizer/layer-003.safetensors"
 std::string StashFile(int layer);      // "stash/layer-003.safetensors"
 std::string StashTensorName(int64_t version, std::string_view parameter);
+std::string InFlightFile(int stage);  // "in_flight/stage-002.safetensors"
+std::string InFlightTensorName(int64_t microbatch);  // "m812"
 
 inline constexpr char kManifestFile[] = "manifest.json";
 inline constexpr char kCommitFile[] = "COMMIT";

@@ -11,6 +11,7 @@
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/format.h"
 #include "coordinator/planner/placement.h"
+#include "coordinator/planner/refresh_policy.h"
 #include "worker/pipeline/memory_plan.h"
 #include "worker/pipeline/specs.h"
 
@@ -21,7 +22,7 @@ struct StagePlan {
   int stage = 0;
   std::string layers;
   int64_t delay = 0;
-  int refresh_period = 0;  // updates; 0: the optimizer has no basis
+  double refresh_period = 0;  // updates; 0: the optimizer has no basis
   worker::StageMemory memory;
 };
 
@@ -42,13 +43,17 @@ absl::StatusOr<std::vector<StagePlan>> MakePlan(const v1::RunConfig& config) {
   const worker::ScheduleSpec schedule = worker::ScheduleSpecOf(config);
   const bool rotates =
       config.optimizer().name() == v1::OPTIMIZER_NAME_BASIS_ROTATION;
+  std::vector<int> blocks;
+  for (const auto& placement : placements) blocks.push_back(placement.blocks());
+  const coordinator::RefreshPeriods refresh =
+      coordinator::PlanRefreshes(config, blocks);
   std::vector<StagePlan> plan;
   for (const v1::StagePlacement& placement : placements) {
     plan.push_back(
         {.stage = placement.stage(),
          .layers = Layers(worker::StageSpecOf(config, placement)),
          .delay = worker::Delay(schedule, placement.stage()),
-         .refresh_period = rotates ? config.optimizer().rotation().period() : 0,
+         .refresh_period = rotates ? refresh.periods[placement.stage()] : 0,
          .memory = worker::PlanStage(config, placement)});
   }
   return plan;
@@ -86,17 +91,18 @@ std::string ToTable(const std::vector<StagePlan>& plan) {
   int64_t parameters = 0, total = 0;
   for (const StagePlan& stage : plan) {
     const worker::StageMemory& memory = stage.memory;
-    table.AddRow(
-        {absl::StrCat(stage.stage), stage.layers,
-         FormatCount(memory.parameters), absl::StrCat(stage.delay),
-         stage.refresh_period > 0 ? absl::StrCat(stage.refresh_period) : "-",
-         absl::StrFormat("%s (%d)", FormatBytes(memory.weights),
-                         memory.weight_versions),
-         FormatBytes(memory.gradients), FormatBytes(memory.optimizer),
-         absl::StrFormat("%s (%d)", FormatBytes(memory.activations),
-                         memory.activation_slots),
-         FormatBytes(memory.messages), FormatBytes(memory.snapshot),
-         FormatBytes(memory.total())});
+    table.AddRow({absl::StrCat(stage.stage), stage.layers,
+                  FormatCount(memory.parameters), absl::StrCat(stage.delay),
+                  stage.refresh_period > 0
+                      ? absl::StrFormat("%.4g", stage.refresh_period)
+                      : "-",
+                  absl::StrFormat("%s (%d)", FormatBytes(memory.weights),
+                                  memory.weight_versions),
+                  FormatBytes(memory.gradients), FormatBytes(memory.optimizer),
+                  absl::StrFormat("%s (%d)", FormatBytes(memory.activations),
+                                  memory.activation_slots),
+                  FormatBytes(memory.messages), FormatBytes(memory.snapshot),
+                  FormatBytes(memory.total())});
     parameters += memory.parameters;
     total += memory.total();
   }

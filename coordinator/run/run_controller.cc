@@ -18,6 +18,12 @@ base::Seconds LeaseOf(const v1::RunConfig& config) {
                        1e-9 * lease.nanos());
 }
 
+std::vector<int> BlocksOf(const std::vector<v1::StagePlacement>& plan) {
+  std::vector<int> blocks;
+  for (const v1::StagePlacement& stage : plan) blocks.push_back(stage.blocks());
+  return blocks;
+}
+
 }  // namespace
 
 RunController::RunController(RunSetup setup, RunEffects& effects)
@@ -32,6 +38,7 @@ RunController::RunController(RunSetup setup, RunEffects& effects)
       ledger_(schedule_, 0),
       statistics_(schedule_),
       snapshots_(stages_),
+      refresh_(PlanRefreshes(setup_.config, BlocksOf(setup_.plan))),
       window_(stages_),
       limit_(setup_.config.run().steps()),
       final_(setup_.config.run().steps()) {}

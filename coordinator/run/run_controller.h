@@ -39,6 +39,7 @@
 #include "coordinator/ledger/run_statistics.h"
 #include "coordinator/ledger/version_ledger.h"
 #include "coordinator/membership/worker_table.h"
+#include "coordinator/planner/refresh_policy.h"
 #include "coordinator/run/grant_window.h"
 #include "coordinator/run/recovery.h"
 #include "coordinator/run/run_effects.h"
@@ -173,6 +174,8 @@ class RunController {
   std::map<int64_t, std::string> given_up_;
   std::optional<int64_t> committed_;
   int64_t start_ = 0;
+
+  const RefreshPeriods refresh_;
 
   // Grants.
   GrantWindow window_;

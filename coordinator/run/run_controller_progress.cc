@@ -149,6 +149,12 @@ void RunController::GrantUntil(int64_t until) {
     if (cut.evaluate()) ledger_.ExpectEvaluation(update);
     if (cut.evaluate() || cut.snapshot()) *grant.add_cuts() = cut;
   }
+  for (int stage = 0; stage < stages_; ++stage) {
+    v1::RefreshRule& rule = *grant.add_refresh();
+    rule.set_stage(stage);
+    rule.set_from(1);
+    rule.set_period(refresh_.periods[stage]);
+  }
   until_ = until;
   for (int64_t worker : slots_) effects_.Send(worker, message);
 }

@@ -52,7 +52,8 @@ class Fixture {
       : grads_(Normal(Table().size())),
         older_(Table().size()),
         newer_(Table().size()),
-        optimizer_(MakeOptimizer<float>({.kind = kind}, Table())) {
+        optimizer_(std::make_unique<Optimizer<float>>(
+            OptimizerSpec{.kind = kind}, Table())) {
     Step(true);
   }
 

@@ -144,7 +144,8 @@ class Trainer {
         weights_(stage_.table().size()),
         grads_(stage_.table().size()),
         slot_(stage_.NewSlot()),
-        optimizer_(MakeOptimizer<float>({}, stage_.table())) {
+        optimizer_(std::make_unique<Optimizer<float>>(OptimizerSpec{},
+                                                      stage_.table())) {
     stage_.table().Initialize(1, 0.02, weights_.data());
     for (int64_t i = 0; i < kRows; ++i) {
       tokens_.push_back(static_cast<int32_t>(i * i % 251));

@@ -36,6 +36,7 @@ struct Hyper {
 
 Hyper ReadHyper(const json& hyper, OptimizerKind kind) {
   return {.spec = {.kind = kind,
+                   .nesterov = hyper.contains("momentum_decay"),
                    .beta1 = hyper.at("betas").at(0),
                    .beta2 = hyper.at("betas").at(1),
                    .eps = hyper.at("eps"),
@@ -46,13 +47,24 @@ Hyper ReadHyper(const json& hyper, OptimizerKind kind) {
 // The feature of the file that is not built, or empty.
 std::string Unbuilt(const json& file) {
   if (file.at("kind") == "optimizer") {
-    const std::string cls = file.at("desc").at("cls");
-    return cls == "torch.optim.AdamW" ? "" : cls;
+    const json& desc = file.at("desc");
+    const std::string cls = desc.at("cls");
+    if (cls == "torch.optim.AdamW") return "";
+    if (cls != "torch.optim.NAdam") return cls;
+    if (desc.at("momentum_decay") != 0.004) return "another momentum decay";
+    if (desc.at("weight_decay") != 0.0 &&
+        !desc.value("decoupled_weight_decay", false)) {
+      return "coupled weight decay";
+    }
+    return "";
   }
   const json& hyper = file.at("hyper");
-  if (hyper.at("approx_source") != "2nd") return "source `first`";
-  if (hyper.at("rotation_geometry") != "bi") return "geometry `unilateral`";
+  const std::string source = hyper.at("approx_source");
+  const std::string geometry = hyper.at("rotation_geometry");
   if (hyper.value("shampoo_beta", -1.0) >= 0) return "covariance beta";
+  if (source == "1st" && geometry == "uni") {
+    return "the released class's first/unilateral, which is no power step";
+  }
   return "";
 }
 
@@ -77,17 +89,17 @@ Sequence Run(const json& file, const Hyper& hyper) {
   const auto initial = GoldenNumbers(file.at("initial_weight"), "weight");
   std::copy(initial.begin(), initial.end(), weights.begin() + offset);
 
-  const auto optimizer = MakeOptimizer<T>(hyper.spec, table);
+  Optimizer<T> optimizer(hyper.spec, table);
   Sequence result;
   const Sequence gradients = ReadSequence(file, "gradients");
   for (size_t i = 0; i < gradients.size(); ++i) {
     std::copy(gradients[i].begin(), gradients[i].end(), grads.begin() + offset);
     const bool refresh = file.contains("basis_refreshed") &&
                          file.at("basis_refreshed").at(i) == 1;
-    optimizer->Step({.update = static_cast<int64_t>(i) + 1,
-                     .lr = hyper.lr,
-                     .refresh = refresh},
-                    weights.data(), grads.data(), weights.data());
+    optimizer.Step({.update = static_cast<int64_t>(i) + 1,
+                    .lr = hyper.lr,
+                    .refresh = refresh},
+                   weights.data(), grads.data(), weights.data());
     const auto begin = weights.begin() + offset;
     result.emplace_back(begin, begin + int64_t{rows} * cols);
   }
@@ -128,8 +140,59 @@ void CompareAdamW(const json& file) {
   ExpectClose("weights in double", Run<double>(file, hyper), expected, 2e-6);
 }
 
+// NAdam written down plainly, in double precision. PyTorch before 2.0 had mu_t
+// once too often in the product up to t + 1; with `as_torch_1` so does this.
+Sequence PlainNAdam(const json& file, const Hyper& hyper, bool as_torch_1) {
+  std::vector<double> w = GoldenNumbers(file.at("initial_weight"), "weight");
+  std::vector<double> m(w.size()), v(w.size());
+  const auto mu = [&](double t) {
+    return hyper.spec.beta1 * (1 - 0.5 * std::pow(0.96, 0.004 * t));
+  };
+  Sequence result;
+  double product = 1, t = 0;
+  for (const std::vector<double>& gradient : ReadSequence(file, "gradients")) {
+    product *= mu(++t);
+    const double next = product * mu(t + 1) * (as_torch_1 ? mu(t) : 1);
+    for (size_t i = 0; i < w.size(); ++i) {
+      const double g = gradient[i];
+      m[i] = hyper.spec.beta1 * m[i] + (1 - hyper.spec.beta1) * g;
+      v[i] = hyper.spec.beta2 * v[i] + (1 - hyper.spec.beta2) * g * g;
+      const double root =
+          std::sqrt(v[i] / (1 - std::pow(hyper.spec.beta2, t))) +
+          hyper.spec.eps;
+      w[i] *= 1 - hyper.lr * hyper.spec.weight_decay;
+      w[i] -= hyper.lr / root * (1 - mu(t)) / (1 - product) * g;
+      w[i] -= hyper.lr / root * mu(t + 1) / (1 - next) * m[i];
+    }
+    result.push_back(w);
+  }
+  return result;
+}
+
+// The file proves the plain program, the plain program proves ours.
+void CompareNAdam(const json& file) {
+  const Hyper hyper = ReadHyper(file.at("desc"), OptimizerKind::kAdamW);
+  const bool torch_1 = file.at("torch").get<std::string>().starts_with("1.");
+  ExpectClose("plain program", PlainNAdam(file, hyper, torch_1),
+              ReadSequence(file, "weights_after_step"), 2e-6);
+  const Sequence expected = PlainNAdam(file, hyper, false);
+  ExpectClose("weights in float", Run<float>(file, hyper), expected, 2e-6);
+  ExpectClose("weights in double", Run<double>(file, hyper), expected, 2e-6);
+}
+
 void CompareRotation(const json& file) {
   Hyper hyper = ReadHyper(file.at("hyper"), OptimizerKind::kBasisRotation);
+  RotationSpec& rotation = hyper.spec.rotation;
+  if (file.at("hyper").at("approx_source") == "1st") {
+    rotation.source = RotationSource::kFirst;
+  }
+  if (file.at("hyper").at("rotation_geometry") == "uni") {
+    rotation.geometry = RotationGeometry::kUnilateral;
+    const Sequence expected = ReadSequence(file, "weights_after_step");
+    ExpectClose("weights in float", Run<float>(file, hyper), expected, 2e-4);
+    ExpectClose("weights in double", Run<double>(file, hyper), expected, 2e-4);
+    return;
+  }
   ExpectClose("weights in double", Run<double>(file, hyper),
               ReadSequence(file, "weights_after_step_float64"), 1e-6);
   ExpectClose("updates in float", Updates(Run<float>(file, hyper)),
@@ -150,10 +213,12 @@ TEST(OptimizerGolden, EveryFile) {
       continue;
     }
     std::cout << file.name << std::endl;
-    if (file.json->at("kind") == "optimizer") {
-      CompareAdamW(*file.json);
-    } else {
+    if (file.json->at("kind") != "optimizer") {
       CompareRotation(*file.json);
+    } else if (file.json->at("desc").at("cls") == "torch.optim.NAdam") {
+      CompareNAdam(*file.json);
+    } else {
+      CompareAdamW(*file.json);
     }
     ++compared;
   }

@@ -65,7 +65,7 @@ class LocalPipeline {
     for (auto& worker : workers_) {
       threads.emplace_back([this, fed, w = worker.get()] {
         compute::PrepareComputeThread();
-        w->executor->Extend({options_.updates, fed, options_.cuts});
+        w->executor->Extend({options_.updates, fed, options_.cuts, Refresh()});
         w->status = w->executor->Run();
         w->snapshots->Flush();
       });
@@ -83,6 +83,13 @@ class LocalPipeline {
 
  private:
   int stages() const { return options_.schedule.stages; }
+  std::map<int, std::vector<RefreshRule>> Refresh() const {
+    std::map<int, std::vector<RefreshRule>> rules;
+    for (int s = 0; s < stages(); ++s) {
+      rules[s] = {{.period = static_cast<double>(options_.refresh_period)}};
+    }
+    return rules;
+  }
   LocalWorker& WorkerOf(int stage) {
     return *workers_[static_cast<size_t>(stage * options_.workers / stages())];
   }
@@ -108,13 +115,13 @@ class LocalPipeline {
         SplitEvenly(options_.model, stages(), options_.microbatch);
     for (int s = 0; s < stages(); ++s) {
       auto runner = std::make_unique<StageRunner>(
-          StageOptions{.index = s,
-                       .stage = specs[static_cast<size_t>(s)],
-                       .schedule = options_.schedule,
-                       .optimizer = options_.optimizer,
-                       .lr = options_.lr,
-                       .clip = options_.clip,
-                       .refresh_period = options_.refresh_period,
+          StageOptions{.spec = {.stage = specs[static_cast<size_t>(s)],
+                                .schedule = options_.schedule,
+                                .index = s,
+                                .update = {.optimizer = options_.optimizer,
+                                           .lr = options_.lr,
+                                           .clip = options_.clip,
+                                           .mitigation = options_.mitigation}},
                        .eval_batches = options_.eval_batches,
                        .train = &train_,
                        .valid = &valid_},
@@ -125,9 +132,7 @@ class LocalPipeline {
                                    io::StepFolderName(options_.start)),
                       options_.start, &runner->state()));
       } else {
-        runner->state().table.Initialize(options_.seed, 0.3,
-                                         runner->state().stash.SlotFor(0));
-        runner->state().stash.Publish(0);
+        runner->state().Initialize(options_.seed, 0.3);
       }
       WorkerOf(s).runners.push_back(std::move(runner));
     }
@@ -221,8 +226,8 @@ class LocalPipeline {
   void CollectWeights() {
     for (int s = 0; s < stages(); ++s) {
       StageState& state = RunnerOf(s).state();
-      const float* weights = state.stash.Get(state.stash.newest());
-      for (const Param& param : state.table.params()) {
+      const float* weights = state.newest();
+      for (const Param& param : state.table().params()) {
         result_.weights[param.name].assign(
             weights + param.offset, weights + param.offset + param.size());
       }

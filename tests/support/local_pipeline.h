@@ -34,6 +34,7 @@ struct PipelineOptions {
                                       worker::OptimizerKind::kBasisRotation};
   worker::LrSpec lr{.peak = 1e-2, .warmup = 3, .steps = 20};
   double clip = 1.0;
+  worker::MitigationSpec mitigation;
   int refresh_period = 5;
   int microbatch = 3;
   uint64_t seed = 7;

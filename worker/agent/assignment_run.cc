@@ -27,6 +27,9 @@ Grant GrantOf(const v1::Grant& grant) {
   for (const v1::Cut& cut : grant.cuts()) {
     result.cuts[cut.update()] = {cut.evaluate(), cut.snapshot()};
   }
+  for (const v1::RefreshRule& rule : grant.refresh()) {
+    result.refresh[rule.stage()].push_back({rule.from(), rule.period()});
+  }
   return result;
 }
 
@@ -131,16 +134,11 @@ absl::Status AssignmentRun::BuildStages() {
   for (const int stage : stages) {
     const StageSpec spec = StageSpecOf(config, assignment_.placements(stage));
     auto runner = std::make_unique<StageRunner>(
-        StageOptions{.index = stage,
-                     .stage = spec,
-                     .schedule = ScheduleSpecOf(config),
-                     .optimizer = OptimizerSpecOf(config),
-                     .lr = LrSpecOf(config),
-                     .clip = config.optimizer().clip(),
-                     .refresh_period = config.optimizer().rotation().period(),
-                     .eval_batches = config.eval().batches(),
-                     .train = data_.train.get(),
-                     .valid = data_.valid.get()},
+        StageOptions{
+            .spec = StageStateSpecOf(config, assignment_.placements(stage)),
+            .eval_batches = config.eval().batches(),
+            .train = data_.train.get(),
+            .valid = data_.valid.get()},
         Events());
     GIMBAL_RETURN_IF_ERROR(LoadState(runner.get(), spec));
     std::lock_guard lock(mutex_);
@@ -158,9 +156,7 @@ absl::Status AssignmentRun::LoadState(StageRunner* runner,
                                   io::StepFolderName(start)),
                      start, &state);
   }
-  state.table.Initialize(assignment_.config().run().seed(), spec.model.init_std,
-                         state.stash.SlotFor(0));
-  state.stash.Publish(0);
+  state.Initialize(assignment_.config().run().seed(), spec.model.init_std);
   return absl::OkStatus();
 }
 

@@ -13,7 +13,11 @@ void Outbox::AddUpdate(const UpdateReport& report) {
   update->set_staleness_expected(report.staleness_expected);
   update->set_gradient_square_sum(report.gradient_square_sum);
   if (report.loss) update->set_loss(*report.loss);
-  update->set_refreshed(report.refreshed);
+  if (report.refreshed) {
+    v1::BasisHealth* basis = update->mutable_basis();
+    basis->set_offdiagonal_ratio(report.refreshed->offdiagonal_ratio);
+    basis->set_orthogonality_error(report.refreshed->orthogonality_error);
+  }
 }
 
 void Outbox::AddEvaluation(int64_t update, double loss) {

@@ -16,7 +16,7 @@ std::vector<int64_t> ShapeOf(const Param& param) {
   return {param.rows, param.cols};
 }
 
-int64_t SizeOf(const std::vector<int64_t>& shape) {
+int64_t Elements(const std::vector<int64_t>& shape) {
   int64_t size = 1;
   for (const int64_t side : shape) size *= side;
   return size;
@@ -27,8 +27,7 @@ class Files {
  public:
   explicit Files(std::string folder) : folder_(std::move(folder)) {}
 
-  absl::Status Read(const std::string& file, const std::string& name,
-                    const std::vector<int64_t>& shape, float* out) {
+  absl::StatusOr<const io::SafetensorsFile*> Open(const std::string& file) {
     auto it = open_.find(file);
     if (it == open_.end()) {
       GIMBAL_ASSIGN_OR_RETURN(
@@ -36,7 +35,13 @@ class Files {
           io::SafetensorsFile::Open(absl::StrCat(folder_, "/", file)));
       it = open_.emplace(file, std::move(opened)).first;
     }
-    return it->second.Read(name, shape, out);
+    return &it->second;
+  }
+
+  absl::Status Read(const std::string& file, const std::string& name,
+                    const std::vector<int64_t>& shape, float* out) {
+    GIMBAL_ASSIGN_OR_RETURN(const io::SafetensorsFile* opened, Open(file));
+    return opened->Read(name, shape, out);
   }
 
  private:
@@ -44,40 +49,97 @@ class Files {
   std::map<std::string, io::SafetensorsFile> open_;
 };
 
+// Oldest version that a forward in flight at the cut may have used.
+int64_t OldestToSave(int64_t update, const StageState& state) {
+  return std::max<int64_t>(0, update - state.stash().versions() + 1);
+}
+
+absl::Status ReadWeights(Files* files, int64_t version, bool newest,
+                         const ParameterTable& table, float* arena) {
+  for (const Param& param : table.params()) {
+    GIMBAL_RETURN_IF_ERROR(files->Read(
+        newest ? io::LayerFile(param.layer) : io::StashFile(param.layer),
+        newest ? param.name : io::StashTensorName(version, param.name),
+        ShapeOf(param), arena + param.offset));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadInFlight(Files* files, int64_t update, StageState* state) {
+  if (state->in_flight.empty()) return absl::OkStatus();
+  const StageStateSpec& spec = state->spec();
+  // A cut is followed by further updates, else nobody would read it.
+  const MicrobatchRange range = InFlightAfter(
+      spec.schedule, spec.index, update, update + spec.schedule.stages + 1);
+  for (int64_t j = range.first; j < range.end; ++j) {
+    auto& slot =
+        state->in_flight[static_cast<size_t>(j) % state->in_flight.size()];
+    GIMBAL_RETURN_IF_ERROR(files->Read(
+        io::InFlightFile(spec.index), io::InFlightTensorName(j),
+        {static_cast<int64_t>(slot.values.size())}, slot.values.data()));
+    slot.microbatch = j;
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
-void StageSnapshot::Add(std::string file, std::string name,
-                        std::vector<int64_t> shape, const float* data) {
-  const auto size = static_cast<size_t>(SizeOf(shape));
-  tensors_.push_back({std::move(file), std::move(name), std::move(shape),
-                      static_cast<int64_t>(memory_.size())});
-  memory_.insert(memory_.end(), data, data + size);
+float* StageSnapshot::Add(std::string file, std::string name,
+                          std::vector<int64_t> shape) {
+  const auto offset = static_cast<int64_t>(memory_.size());
+  memory_.resize(memory_.size() + static_cast<size_t>(Elements(shape)));
+  tensors_.push_back(
+      {std::move(file), std::move(name), std::move(shape), offset});
+  return memory_.data() + offset;
+}
+
+void StageSnapshot::AddWeights(int64_t version, const float* arena, bool newest,
+                               const ParameterTable& table) {
+  for (const Param& param : table.params()) {
+    float* out =
+        newest ? Add(io::LayerFile(param.layer), param.name, ShapeOf(param))
+               : Add(io::StashFile(param.layer),
+                     io::StashTensorName(version, param.name), ShapeOf(param));
+    std::copy_n(arena + param.offset, param.size(), out);
+  }
+}
+
+// Elements, so that memory grows once.
+int64_t StageSnapshot::SizeOf(const StageState& state) const {
+  const WeightStash& stash = state.stash();
+  const int64_t arenas =
+      stash.newest() - stash.oldest() + 1 + (state.predicts() ? 1 : 0);
+  int64_t size = state.table().parameter_count() * arenas;
+  for (const auto& tensor : state.update().State()) size += tensor.size();
+  for (const auto& slot : state.in_flight) {
+    if (slot.microbatch >= 0) size += static_cast<int64_t>(slot.values.size());
+  }
+  return size;
 }
 
 void StageSnapshot::Copy(int64_t update, const StageState& state) {
   update_ = update;
   tensors_.clear();
   memory_.clear();
-  const WeightStash& stash = state.stash;
-  int64_t elements =
-      state.table.parameter_count() * (update - stash.oldest() + 1);
-  for (const StateTensor<float>& tensor : state.optimizer->State()) {
-    elements += tensor.rows * tensor.cols;
+  memory_.reserve(static_cast<size_t>(SizeOf(state)));
+  const WeightStash& stash = state.stash();
+  AddWeights(update, state.newest(), true, state.table());
+  // Forwards use predicted weights of the newest version too.
+  const int64_t end = state.predicts() ? update + 1 : update;
+  for (int64_t version = OldestToSave(update, state); version < end;
+       ++version) {
+    AddWeights(version, stash.Get(version), false, state.table());
   }
-  memory_.reserve(static_cast<size_t>(elements));
-  for (const Param& param : state.table.params()) {
-    Add(io::LayerFile(param.layer), param.name, ShapeOf(param),
-        stash.Get(update) + param.offset);
+  for (const StateTensor<float>& tensor : state.update().State()) {
+    tensor.Save(Add(io::OptimizerFile(tensor.layer), tensor.name,
+                    {tensor.rows, tensor.cols}));
   }
-  for (int64_t version = stash.oldest(); version < update; ++version) {
-    for (const Param& param : state.table.params()) {
-      Add(io::StashFile(param.layer), io::StashTensorName(version, param.name),
-          ShapeOf(param), stash.Get(version) + param.offset);
-    }
-  }
-  for (const StateTensor<float>& tensor : state.optimizer->State()) {
-    Add(io::OptimizerFile(tensor.layer), tensor.name,
-        {tensor.rows, tensor.cols}, tensor.data);
+  for (const auto& slot : state.in_flight) {
+    if (slot.microbatch < 0) continue;
+    const auto size = static_cast<int64_t>(slot.values.size());
+    std::ranges::copy(slot.values,
+                      Add(io::InFlightFile(state.spec().index),
+                          io::InFlightTensorName(slot.microbatch), {size}));
   }
 }
 
@@ -104,25 +166,26 @@ absl::StatusOr<std::vector<SnapshotFile>> StageSnapshot::Write(
 absl::Status LoadStage(const std::string& folder, int64_t update,
                        StageState* state) {
   Files files(folder);
-  WeightStash& stash = state->stash;
-  // The versions that are live right after `update`, oldest first.
-  const int64_t oldest = std::max<int64_t>(0, update - stash.versions() + 1);
-  for (int64_t version = oldest; version <= update; ++version) {
-    float* weights = stash.SlotFor(version);
-    for (const Param& param : state->table.params()) {
-      const bool newest = version == update;
-      GIMBAL_RETURN_IF_ERROR(files.Read(
-          newest ? io::LayerFile(param.layer) : io::StashFile(param.layer),
-          newest ? param.name : io::StashTensorName(version, param.name),
-          ShapeOf(param), weights + param.offset));
-    }
+  WeightStash& stash = state->stash();
+  const int64_t end = state->predicts() ? update + 1 : update;
+  for (int64_t version = OldestToSave(update, *state); version < end;
+       ++version) {
+    GIMBAL_RETURN_IF_ERROR(ReadWeights(&files, version, false, state->table(),
+                                       stash.SlotFor(version)));
     stash.Publish(version);
   }
-  for (const StateTensor<float>& tensor : state->optimizer->State()) {
+  GIMBAL_RETURN_IF_ERROR(ReadWeights(&files, update, true, state->table(),
+                                     state->newest_to_fill(update)));
+  if (!state->predicts()) stash.Publish(update);
+  for (const StateTensor<float>& tensor : state->update().State()) {
+    std::vector<float> values(static_cast<size_t>(tensor.size()));
     GIMBAL_RETURN_IF_ERROR(files.Read(io::OptimizerFile(tensor.layer),
                                       tensor.name, {tensor.rows, tensor.cols},
-                                      tensor.data));
+                                      values.data()));
+    tensor.Load(values.data());
   }
+  GIMBAL_RETURN_IF_ERROR(ReadInFlight(&files, update, state));
+  state->Restored();
   return absl::OkStatus();
 }
 

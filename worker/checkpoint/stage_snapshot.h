@@ -36,8 +36,11 @@ class StageSnapshot {
     std::vector<int64_t> shape;
     int64_t offset = 0;  // into memory_
   };
-  void Add(std::string file, std::string name, std::vector<int64_t> shape,
-           const float* data);
+  // Memory of `size` elements for a tensor of the file.
+  float* Add(std::string file, std::string name, std::vector<int64_t> shape);
+  void AddWeights(int64_t version, const float* arena, bool newest,
+                  const ParameterTable& table);
+  int64_t SizeOf(const StageState& state) const;
 
   int64_t update_ = 0;
   std::vector<Tensor> tensors_;
@@ -45,8 +48,9 @@ class StageSnapshot {
 };
 
 // Fills the state with that of the checkpoint folder, taken at `update`: the
-// newest weights, the stashed versions that minibatches in flight need, and the
-// optimizer's state. Errors name the file and the tensor.
+// newest weights, the stashed versions that minibatches in flight need (or
+// their activations, without a stash), and the update rule's state. Errors name
+// the file and the tensor.
 absl::Status LoadStage(const std::string& folder, int64_t update,
                        StageState* state);
 

@@ -30,6 +30,9 @@ class ActivationSlot {
            IdCount(spec) * static_cast<int64_t>(sizeof(int32_t));
   }
 
+  std::span<T> values() {
+    return {values_.data(), static_cast<size_t>(values_.size())};
+  }
   T* input() { return blocks.empty() ? output : blocks.front().x; }
 
   std::vector<BlockActivations<T>> blocks;
@@ -72,9 +75,8 @@ struct Stage<T>::Impl {
       blocks.emplace_back(spec, table, spec.first_block + i);
     }
     if (spec.last) head.emplace(spec, table);
-    compute::Carver<T> counter(nullptr);
-    Scratch<T>::Take(spec, counter);
-    memory = compute::AlignedBuffer<T>(counter.used());
+    memory = compute::AlignedBuffer<T>(ScratchBytes(spec) /
+                                       static_cast<int64_t>(sizeof(T)));
     compute::Carver<T> carver(memory.data());
     scratch = Scratch<T>::Take(spec, carver);
   }
@@ -118,13 +120,15 @@ const ParameterTable& Stage<T>::table() const {
 }
 
 template <typename T>
-int64_t Stage<T>::slot_bytes() const {
-  return ActivationSlot<T>::Bytes(impl_->spec);
+int64_t Stage<T>::SlotBytes(const StageSpec& spec) {
+  return ActivationSlot<T>::Bytes(spec);
 }
 
 template <typename T>
-int64_t Stage<T>::scratch_bytes() const {
-  return impl_->memory.bytes();
+int64_t Stage<T>::ScratchBytes(const StageSpec& spec) {
+  compute::Carver<T> counter(nullptr);
+  Scratch<T>::Take(spec, counter);
+  return counter.used() * static_cast<int64_t>(sizeof(T));
 }
 
 template <typename T>
@@ -140,6 +144,17 @@ void Stage<T>::SlotDeleter::operator()(ActivationSlot<T>* slot) const {
 template <typename T>
 typename Stage<T>::SlotPtr Stage<T>::NewSlot() const {
   return SlotPtr(new ActivationSlot<T>(impl_->spec));
+}
+
+template <typename T>
+std::span<T> Stage<T>::values(ActivationSlot<T>* slot) const {
+  return slot->values();
+}
+
+template <typename T>
+void Stage<T>::SetTokens(std::span<const int32_t> tokens,
+                         ActivationSlot<T>* slot) const {
+  std::ranges::copy(tokens, slot->tokens);
 }
 
 template <typename T>

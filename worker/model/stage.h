@@ -43,9 +43,12 @@ class Stage {
   const StageSpec& spec() const;
   const ParameterTable& table() const;
 
-  // Bytes of one slot, and of the scratch memory shared by all of them.
-  int64_t slot_bytes() const;
-  int64_t scratch_bytes() const;
+  // Bytes of one slot, and of the scratch memory shared by all of them; also
+  // without making a stage.
+  static int64_t SlotBytes(const StageSpec& spec);
+  static int64_t ScratchBytes(const StageSpec& spec);
+  int64_t slot_bytes() const { return SlotBytes(spec()); }
+  int64_t scratch_bytes() const { return ScratchBytes(spec()); }
   // Elements of a boundary tensor: B * T * C.
   int64_t boundary_size() const;
 
@@ -54,6 +57,12 @@ class Stage {
   };
   using SlotPtr = std::unique_ptr<ActivationSlot<T>, SlotDeleter>;
   SlotPtr NewSlot() const;
+  // All that a forward leaves in the slot but token ids and loss: what has to
+  // be kept to run its backward in another process. Not for the last stage.
+  std::span<T> values(ActivationSlot<T>* slot) const;
+  // Sets the ids that the first stage's backward needs, in such a slot.
+  void SetTokens(std::span<const int32_t> tokens,
+                 ActivationSlot<T>* slot) const;
 
   // Runs the stage forward. The slot holds all that Backward needs, inputs
   // included.

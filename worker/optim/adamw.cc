@@ -1,56 +1,64 @@
 #include "worker/optim/adamw.h"
 
-#include <cmath>
+#include <algorithm>
 
 #include "worker/compute/isa.h"
 
 namespace gimbal::worker {
+namespace {
 
-AdamWRule AdamWRuleAt(const OptimizerSpec& spec, const StepContext& context) {
-  const auto t = static_cast<double>(context.update);
-  return {.moments = {spec.beta1, spec.beta2, spec.eps},
-          .grad_scale = context.scale,
-          .keep = 1 - context.lr * spec.weight_decay,
-          .step = context.lr / (1 - std::pow(spec.beta1, t)),
-          .root_correction = std::sqrt(1 - std::pow(spec.beta2, t))};
+// Terms that one pass of the prediction kernel adds up.
+constexpr size_t kTermsPerPass = 32;
+
+}  // namespace
+
+template <typename T>
+AdamW<T>::AdamW(const Param& param, AdamRule& rule, compute::Carver<T>& memory)
+    : param_(param),
+      rule_(rule),
+      m_(memory.Take(param.size())),
+      v_(memory.Take(param.size())) {}
+
+template <typename T>
+void AdamW<T>::Step(const StepContext<T>& context, const T* old_weights,
+                    const T* grads, T* new_weights,
+                    const OptimizerScratch<T>&) {
+  const int64_t n = param_.size();
+  if (MomentsReset(rule_.spec(), context.update)) {
+    std::fill_n(m_, n, T{0});
+    std::fill_n(v_, n, T{0});
+  }
+  const AdamWRule& rule = rule_.At(
+      context.update, context.lr * LrFactor(context, param_), context.scale);
+  compute::Kernels<OptimKernels<T>>().adamw(n, rule, old_weights, grads, m_, v_,
+                                            new_weights);
 }
 
 template <typename T>
-AdamW<T>::AdamW(const OptimizerSpec& spec, const ParameterTable& table)
-    : spec_(spec), table_(table), m_(table.size()), v_(table.size()) {}
-
-template <typename T>
-void AdamW<T>::Step(const StepContext& context, const T* old_weights,
-                    const T* grads, T* new_weights) {
-  const AdamWRule rule = AdamWRuleAt(spec_, context);
+void AdamW<T>::Predict(const PredictContext& context, const T* weights,
+                       T* predicted, const OptimizerScratch<T>&) {
+  const double factor = LrFactor(context, param_);
   const auto& kernels = compute::Kernels<OptimKernels<T>>();
-  for (const Param& p : table_.params()) {
-    kernels.adamw(p.size(), rule, old_weights + p.offset, grads + p.offset,
-                  m_.data() + p.offset, v_.data() + p.offset,
-                  new_weights + p.offset);
+  const size_t updates = context.lrs.size();
+  if (updates == 0) std::copy_n(weights, param_.size(), predicted);
+  for (size_t begin = 0; begin < updates; begin += kTermsPerPass) {
+    const size_t count = std::min(kTermsPerPass, updates - begin);
+    PredictionTerm terms[kTermsPerPass];
+    for (size_t i = 0; i < count; ++i) {
+      terms[i] =
+          rule_.Ahead(context.update, static_cast<int64_t>(begin + i) + 1,
+                      context.lrs[begin + i] * factor);
+    }
+    kernels.predict(param_.size(), terms, static_cast<int64_t>(count),
+                    rule_.spec().eps, begin == 0 ? weights : predicted, m_, v_,
+                    predicted);
   }
 }
 
 template <typename T>
-std::vector<StateTensor<T>> AdamW<T>::State() {
-  std::vector<StateTensor<T>> state;
-  for (const Param& p : table_.params()) {
-    state.push_back(
-        {p.name + ".m", p.layer, p.rows, p.cols, m_.data() + p.offset});
-    state.push_back(
-        {p.name + ".v", p.layer, p.rows, p.cols, v_.data() + p.offset});
-  }
-  return state;
-}
-
-template <typename T>
-int64_t AdamW<T>::state_bytes() const {
-  return Bytes(table_);
-}
-
-template <typename T>
-int64_t AdamW<T>::Bytes(const ParameterTable& table) {
-  return 2 * table.size() * static_cast<int64_t>(sizeof(T));
+std::vector<StateTensor<T>> AdamW<T>::State() const {
+  return {{param_.name + ".m", param_.layer, param_.rows, param_.cols, m_},
+          {param_.name + ".v", param_.layer, param_.rows, param_.cols, v_}};
 }
 
 template class AdamW<float>;

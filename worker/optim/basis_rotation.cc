@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
+#include <numeric>
 
 #include "worker/compute/gemm.h"
 #include "worker/compute/isa.h"
@@ -16,203 +16,447 @@ namespace {
 
 using compute::Trans;
 
-bool IsRotated(const Param& p) { return p.group == ParamGroup::kMatrix; }
-
 template <typename T>
 void SetIdentity(int64_t n, T* a) {
   std::fill_n(a, n * n, T{0});
   for (int64_t i = 0; i < n; ++i) a[i * n + i] = 1;
 }
 
+// Memory for n halves, in whole elements of T.
+template <typename T>
+uint16_t* TakeHalves(int64_t n, compute::Carver<T>& memory) {
+  constexpr int64_t kPerElement = sizeof(T) / sizeof(uint16_t);
+  return reinterpret_cast<uint16_t*>(
+      memory.Take((n + kPerElement - 1) / kPerElement));
+}
+
 }  // namespace
 
-template <typename T>
-BasisRotation<T>::Sizes::Sizes(const ParameterTable& table)
-    : moments(table.size()) {
-  int64_t largest_matrix = 0;
-  for (const Param& p : table.params()) {
-    if (!IsRotated(p)) continue;
-    sides += 2 * (p.rows * p.rows + p.cols * p.cols);
-    largest_side = std::max({largest_side, p.rows, p.cols});
-    largest_matrix = std::max(largest_matrix, p.size());
+RotatedSides SidesToRotate(const RotationSpec& spec, const Param& param) {
+  RotatedSides sides;
+  if (param.group == ParamGroup::kMatrix) {
+    const bool both = spec.geometry == RotationGeometry::kBilateral;
+    sides.left = both || param.rows < param.cols;
+    sides.right = both || param.cols <= param.rows;
+  } else if (param.group == ParamGroup::kEmbedding && spec.embeddings) {
+    sides.right = true;
   }
-  if (largest_side == 0) return;
-  scratch = std::max(2 * largest_matrix, BasisScratchSize<T>(largest_side));
-  int_scratch = BasisIntScratchSize(largest_side);
-}
-
-template <typename T>
-int64_t BasisRotation<T>::Sizes::bytes() const {
-  return (2 * moments + sides + scratch) * static_cast<int64_t>(sizeof(T)) +
-         (int_scratch + 2 * largest_side) * static_cast<int64_t>(sizeof(int));
-}
-
-template <typename T>
-BasisRotation<T>::BasisRotation(const OptimizerSpec& spec,
-                                const ParameterTable& table)
-    : spec_(spec),
-      table_(table),
-      sizes_(table),
-      m_(sizes_.moments),
-      v_(sizes_.moments),
-      sides_(sizes_.sides),
-      scratch_(sizes_.scratch),
-      int_scratch_(sizes_.int_scratch),
-      left_order_(sizes_.largest_side),
-      right_order_(sizes_.largest_side) {
-  T* next = sides_.data();
-  const auto take = [&next](int64_t side) {
-    return std::exchange(next, next + side * side);
-  };
-  for (const Param& p : table.params()) {
-    if (!IsRotated(p)) continue;
-    Matrix x{.param = &p, .m = m_.data() + p.offset, .v = v_.data() + p.offset};
-    x.left_covariance = take(p.rows);
-    x.right_covariance = take(p.cols);
-    x.left_basis = take(p.rows);
-    x.right_basis = take(p.cols);
-    SetIdentity(p.rows, x.left_basis);
-    SetIdentity(p.cols, x.right_basis);
-    matrices_.push_back(x);
+  if (spec.max_dim > 0) {
+    sides.left &= param.rows <= spec.max_dim;
+    sides.right &= param.cols <= spec.max_dim;
   }
+  return sides;
 }
 
 template <typename T>
-void BasisRotation<T>::Step(const StepContext& context, const T* old_weights,
-                            const T* grads, T* new_weights) {
-  const AdamWRule rule = AdamWRuleAt(spec_, context);
-  const auto& kernels = compute::Kernels<OptimKernels<T>>();
-  auto matrix = matrices_.begin();
-  for (const Param& p : table_.params()) {
-    const T* old_w = old_weights + p.offset;
-    const T* grad = grads + p.offset;
-    T* new_w = new_weights + p.offset;
-    if (IsRotated(p)) {
-      StepMatrix(context, *matrix++, old_w, grad, new_w);
+BasisRotation<T>::BasisRotation(const Param& param, AdamRule& rule,
+                                compute::Carver<T>& memory)
+    : param_(param),
+      rule_(rule),
+      m_(memory.Take(param.size())),
+      v_(memory.Take(param.size())) {
+  const RotatedSides sides = SidesToRotate(rotation(), param);
+  left_ = {.n = param.rows, .rotated = sides.left};
+  right_ = {.n = param.cols, .rotated = sides.right};
+  for (Side* side : {&left_, &right_}) {
+    if (!side->rotated) continue;
+    const int64_t size = side->n * side->n;
+    if (!FromMoment()) side->covariance = memory.Take(size);
+    if (rotation().half_basis) {
+      side->half = TakeHalves(size, memory);
     } else {
-      kernels.adamw(p.size(), rule, old_w, grad, m_.data() + p.offset,
-                    v_.data() + p.offset, new_w);
+      side->stored = memory.Take(size);
+    }
+    if (m_ == nullptr) continue;  // only counted
+    if (rotation().half_basis) {
+      std::vector<T> identity(static_cast<size_t>(size));
+      SetIdentity(side->n, identity.data());
+      side->basis = identity.data();
+      Pack(*side);
+    } else {
+      SetIdentity(side->n, side->stored);
     }
   }
 }
 
 template <typename T>
-void BasisRotation<T>::StepMatrix(const StepContext& context, const Matrix& x,
-                                  const T* old_weights, const T* grad,
-                                  T* new_weights) {
-  UpdateCovariances(context.scale, x, grad);
-  if (context.update == 1) {
-    ColdStart(x);
-  } else if (context.refresh) {
-    Refresh(x);
+void BasisRotation<T>::Step(const StepContext<T>& context, const T* old_weights,
+                            const T* grads, T* new_weights,
+                            const OptimizerScratch<T>& scratch) {
+  const int64_t n = param_.size();
+  const Work work = Unpack(scratch);
+  if (MomentsReset(rule_.spec(), context.update)) {
+    std::fill_n(m_, n, T{0});
+    std::fill_n(v_, n, T{0});
   }
   const auto& kernels = compute::Kernels<OptimKernels<T>>();
-  const int64_t n = x.param->size();
-  const AdamWRule rule = AdamWRuleAt(spec_, context);
-  T* direction = scratch_.data() + n;  // the first n are for the products
-  ToRotated(x, static_cast<T>(context.scale), grad, direction);
-  kernels.rotated_direction(n, rule.moments, direction, x.m, x.v);
-  ToOriginal(x, direction, direction);
-  // eps belongs to the root without bias correction, so the correction of the
-  // root is a factor here.
-  kernels.apply(n, rule.keep, rule.step * rule.root_correction, old_weights,
-                direction, new_weights);
+  const auto [direction_rule, step] =
+      rule_.RotatedAt(context.update, context.lr * LrFactor(context, param_));
+  AdamWRule rule = direction_rule;
+  const T scale = static_cast<T>(context.scale);
+  const bool cold = context.update == 1;
+  const bool refresh = cold || context.refresh;
+  if (!FromMoment()) UpdateCovariances(context.scale, grads);
+  if (refresh && FromMoment()) {
+    // The statistic is M with this gradient, so M is updated ahead of the
+    // kernel below, which then leaves it alone.
+    const double b1 = rule.moments.beta1;
+    ToRotated(scale, grads, work.direction, work.product);
+    kernels.apply(n, b1, -(1 - b1), m_, work.direction, m_);
+    rule.moments.beta1 = 1;
+  }
+  if (refresh) Refresh(cold, work);
+  ToRotated(scale, grads, work.direction, work.product);
+  if (context.compensation != nullptr) Compensate(context, old_weights, work);
+  kernels.rotated_direction(n, rule, work.direction, m_, v_);
+  ToOriginal(work.direction, work.direction, work.product);
+  kernels.apply(n, rule.keep, step, old_weights, work.direction, new_weights);
+}
+
+// DC-ASGD in the rotated space: the weights' difference is rotated too.
+template <typename T>
+void BasisRotation<T>::Compensate(const StepContext<T>& context, const T* now,
+                                  const Work& work) {
+  const auto& kernels = compute::Kernels<OptimKernels<T>>();
+  const DelayCompensation<T>& c = *context.compensation;
+  const int64_t n = param_.size();
+  T* difference = work.rest.data();
+  const T* then = c.then + param_.offset;
+  for (int64_t i = 0; i < n; ++i) difference[i] = now[i] - then[i];
+  ToRotated(1, difference, difference, work.product);
+  std::fill_n(work.product, n, T{0});
+  if (c.adaptive) {
+    const double root_factor =
+        1 / std::sqrt(std::max(
+                1e-12, 1 - std::pow(rule_.spec().beta2,
+                                    static_cast<double>(context.update - 1))));
+    kernels.compensate_adaptive(n, 1, c.lambda, 1, root_factor,
+                                rule_.spec().eps, difference, work.product, v_,
+                                work.direction);
+  } else {
+    kernels.compensate(n, 1, c.lambda, difference, work.product,
+                       work.direction);
+  }
+}
+
+// Sum over the updates ahead of their steps: momentum decays by b1 each time,
+// everything else stays, so the direction is one.
+template <typename T>
+void BasisRotation<T>::Predict(const PredictContext& context, const T* weights,
+                               T* predicted,
+                               const OptimizerScratch<T>& scratch) {
+  const Work work = Unpack(scratch);
+  const auto& kernels = compute::Kernels<OptimKernels<T>>();
+  const int64_t n = param_.size();
+  double step = 0;
+  for (size_t i = 0; i < context.lrs.size(); ++i) {
+    const PredictionTerm term =
+        rule_.Ahead(context.update, static_cast<int64_t>(i) + 1,
+                    context.lrs[i] * LrFactor(context, param_));
+    step += term.step / term.root_factor;
+  }
+  const PredictionTerm whole{.step = -1, .root_factor = 1};
+  kernels.predict(n, &whole, 1, rule_.spec().eps, nullptr, m_, v_,
+                  work.direction);
+  ToOriginal(work.direction, work.direction, work.product);
+  kernels.apply(n, 1, step, weights, work.direction, predicted);
 }
 
 template <typename T>
-void BasisRotation<T>::UpdateCovariances(double scale, const Matrix& x,
-                                         const T* grad) {
-  const auto [rows, cols] = std::pair(x.param->rows, x.param->cols);
-  const T alpha = static_cast<T>((1 - spec_.beta2) * scale * scale);
-  const T beta = static_cast<T>(spec_.beta2);
-  SyrkRows(rows, cols, alpha, grad, beta, x.left_covariance);
-  SyrkColumns(cols, rows, alpha, grad, beta, x.right_covariance);
-}
-
-template <typename T>
-void BasisRotation<T>::ColdStart(const Matrix& x) {
-  ColdStartBasis<T>(x.param->rows, x.left_covariance, x.left_basis, scratch_,
-                    int_scratch_);
-  ColdStartBasis<T>(x.param->cols, x.right_covariance, x.right_basis, scratch_,
-                    int_scratch_);
-}
-
-template <typename T>
-void BasisRotation<T>::Refresh(const Matrix& x) {
-  const auto [rows, cols] = std::pair(x.param->rows, x.param->cols);
-  ToOriginal(x, x.m, x.m);
-  RefreshBasis<T>(rows, x.left_covariance, x.left_basis, scratch_,
-                  std::span(left_order_).first(rows));
-  RefreshBasis<T>(cols, x.right_covariance, x.right_basis, scratch_,
-                  std::span(right_order_).first(cols));
-  ToRotated(x, T{1}, x.m, x.m);
-  PermuteSecondMoment(x);
-}
-
-template <typename T>
-void BasisRotation<T>::PermuteSecondMoment(const Matrix& x) {
-  const auto [rows, cols] = std::pair(x.param->rows, x.param->cols);
-  const T* old_v = scratch_.data();
-  std::copy_n(x.v, rows * cols, scratch_.data());
-  for (int64_t i = 0; i < rows; ++i) {
-    const T* source = old_v + left_order_[i] * cols;
-    for (int64_t j = 0; j < cols; ++j) {
-      x.v[i * cols + j] = source[right_order_[j]];
+typename BasisRotation<T>::Work BasisRotation<T>::Unpack(
+    const OptimizerScratch<T>& scratch) {
+  Work work{.ints = scratch.ints};
+  compute::Carver<T> carver(scratch.values.data());
+  const auto& kernels = compute::Kernels<OptimKernels<T>>();
+  for (Side* side : {&left_, &right_}) {
+    if (!side->rotated) continue;
+    if (side->half == nullptr) {
+      side->basis = side->stored;
+      continue;
     }
+    const int64_t size = side->n * side->n;
+    side->basis = carver.Take(size);
+    kernels.from_half(size, side->half, side->basis);
+  }
+  work.product = carver.Take(param_.size());
+  work.direction = carver.Take(param_.size());
+  work.rest = scratch.values.subspan(static_cast<size_t>(carver.used()));
+  return work;
+}
+
+template <typename T>
+void BasisRotation<T>::Pack(Side& side) {
+  if (side.half == nullptr) return;
+  const auto& kernels = compute::Kernels<OptimKernels<T>>();
+  kernels.to_half(side.n * side.n, side.basis, side.half);
+  kernels.from_half(side.n * side.n, side.half, side.basis);
+}
+
+template <typename T>
+int64_t BasisRotation<T>::RefreshScratch() const {
+  int64_t bases = 0, estimate = 0;
+  for (const Side* side : {&left_, &right_}) {
+    if (!side->rotated) continue;
+    const int64_t size = compute::AlignedSize<T>(side->n * side->n);
+    bases += size;
+    estimate = std::max(
+        estimate, (FromMoment() ? size : 0) + BasisScratchSize<T>(side->n));
+  }
+  if (FromMoment() && left_.rotated && right_.rotated) {
+    estimate = std::max(estimate, PairScratchSize<T>(left_.n, right_.n));
+  }
+  if (rotation().transport == MomentTransport::kPermute) return estimate;
+  // The old bases, and the relative rotation of each side.
+  return bases + std::max(estimate, bases);
+}
+
+template <typename T>
+ScratchSize BasisRotation<T>::scratch_size() const {
+  compute::Carver<T> counter(nullptr);
+  for (const Side* side : {&left_, &right_}) {
+    if (side->rotated && rotation().half_basis) counter.Take(side->n * side->n);
+  }
+  counter.Take(param_.size());
+  counter.Take(param_.size());
+  counter.Take(std::max(param_.size(), RefreshScratch()));
+  const int64_t larger = std::max(left_.n, right_.n);
+  return {.values = counter.used(),
+          .ints = left_.n + right_.n +
+                  std::max(BasisIntScratchSize(larger),
+                           PairIntScratchSize(left_.n, right_.n))};
+}
+
+template <typename T>
+void BasisRotation<T>::UpdateCovariances(double scale, const T* grads) {
+  const double b2 = rule_.spec().beta2;
+  const T alpha = static_cast<T>((1 - b2) * scale * scale);
+  const T beta = static_cast<T>(b2);
+  if (left_.rotated) {
+    SyrkRows(left_.n, right_.n, alpha, grads, beta, left_.covariance);
+  }
+  if (right_.rotated) {
+    SyrkColumns(right_.n, left_.n, alpha, grads, beta, right_.covariance);
+  }
+}
+
+template <typename T>
+void BasisRotation<T>::Refresh(bool cold, const Work& work) {
+  const std::span<int> order =
+      work.ints.first(static_cast<size_t>(left_.n + right_.n));
+  std::iota(order.begin(), order.begin() + left_.n, 0);
+  std::iota(order.begin() + left_.n, order.end(), 0);
+  const std::span<int> ints = work.ints.subspan(order.size());
+  std::span<T> scratch = work.rest;
+  T *old_left = nullptr, *old_right = nullptr;
+  const bool rotates = rotation().transport == MomentTransport::kRotate;
+  if (rotates) {
+    compute::Carver<T> carver(scratch.data());
+    if (left_.rotated) old_left = carver.Take(left_.n * left_.n);
+    if (right_.rotated) old_right = carver.Take(right_.n * right_.n);
+    scratch = scratch.subspan(static_cast<size_t>(carver.used()));
+    if (left_.rotated) std::copy_n(left_.basis, left_.n * left_.n, old_left);
+    if (right_.rotated) {
+      std::copy_n(right_.basis, right_.n * right_.n, old_right);
+    }
+  }
+  health_ = {};
+  if (FromMoment() && left_.rotated && right_.rotated && !cold) {
+    health_.offdiagonal_ratio = MomentOffdiagonalRatio();
+  }
+  ToOriginal(m_, m_, work.product);
+  RefreshBases(cold, scratch, order, ints);
+  for (Side* side : {&left_, &right_}) {
+    if (side->rotated) CheckOrthogonality(*side, scratch);
+  }
+  ToRotated(1, m_, m_, work.product);
+  if (cold) return;  // S is zero
+  if (rotates) {
+    RotateSecondMoment(old_left, old_right, work.product, scratch);
+  } else {
+    PermuteSecondMoment(order, work.product);
+  }
+}
+
+template <typename T>
+void BasisRotation<T>::RefreshBases(bool cold, std::span<T> scratch,
+                                    std::span<int> order, std::span<int> ints) {
+  const std::span<int> left_order = order.first(static_cast<size_t>(left_.n));
+  const std::span<int> right_order =
+      order.subspan(static_cast<size_t>(left_.n));
+  if (FromMoment() && left_.rotated && right_.rotated) {
+    if (cold) {
+      ColdStartPair(left_.n, right_.n, m_, left_.basis, right_.basis, scratch,
+                    ints);
+    } else {
+      RefreshPair(left_.n, right_.n, m_, left_.basis, right_.basis, scratch,
+                  left_order, right_order);
+    }
+    return;
+  }
+  for (Side* side : {&left_, &right_}) {
+    if (!side->rotated) continue;
+    const double ratio = RefreshSide(
+        cold, *side, scratch, side == &left_ ? left_order : right_order, ints);
+    health_.offdiagonal_ratio = std::max(health_.offdiagonal_ratio, ratio);
+  }
+}
+
+template <typename T>
+double BasisRotation<T>::RefreshSide(bool cold, Side& side,
+                                     std::span<T> scratch, std::span<int> order,
+                                     std::span<int> ints) {
+  const T* statistic = side.covariance;
+  if (FromMoment()) {
+    T* square = scratch.data();
+    if (&side == &left_) {
+      SyrkRows<T>(left_.n, right_.n, 1, m_, 0, square);
+    } else {
+      SyrkColumns<T>(right_.n, left_.n, 1, m_, 0, square);
+    }
+    statistic = square;
+    scratch = scratch.subspan(
+        static_cast<size_t>(compute::AlignedSize<T>(side.n * side.n)));
+  }
+  if (cold) {
+    ColdStartBasis(side.n, statistic, side.basis, scratch, ints);
+    return 0;
+  }
+  return RefreshBasis(side.n, statistic, side.basis, scratch, order);
+}
+
+template <typename T>
+void BasisRotation<T>::CheckOrthogonality(Side& side, std::span<T> scratch) {
+  double error = OrthogonalityError(side.n, side.basis, scratch);
+  if (error > rotation().max_orthogonality_error) {
+    OrthonormalizeRows(side.n, side.n, side.basis, scratch);
+    error = OrthogonalityError(side.n, side.basis, scratch);
+  }
+  Pack(side);
+  if (side.half != nullptr) {
+    error = OrthogonalityError(side.n, side.basis, scratch);
+  }
+  health_.orthogonality_error = std::max(health_.orthogonality_error, error);
+}
+
+template <typename T>
+double BasisRotation<T>::MomentOffdiagonalRatio() const {
+  double all = 0, diagonal = 0;
+  for (int64_t i = 0; i < left_.n; ++i) {
+    for (int64_t j = 0; j < right_.n; ++j) {
+      const double x = m_[i * right_.n + j];
+      all += x * x;
+      if (i == j) diagonal += x * x;
+    }
+  }
+  return all > 0 && std::isfinite(all)
+             ? std::sqrt(std::max(0.0, all - diagonal) / all)
+             : 0;
+}
+
+template <typename T>
+void BasisRotation<T>::PermuteSecondMoment(std::span<const int> order,
+                                           T* copy) {
+  const int* of_row = order.data();
+  const int* of_col = of_row + left_.n;
+  std::copy_n(v_, param_.size(), copy);
+  for (int64_t i = 0; i < left_.n; ++i) {
+    const T* source = copy + int64_t{of_row[i]} * right_.n;
+    for (int64_t j = 0; j < right_.n; ++j) {
+      v_[i * right_.n + j] = source[of_col[j]];
+    }
+  }
+}
+
+// With X the relative rotation of the left side and Y that of the right one
+// (rows: new vectors in the old basis), entries of the gradient taken as
+// uncorrelated: S <- X^2 S (Y^2)^T, squares entry by entry.
+template <typename T>
+void BasisRotation<T>::RotateSecondMoment(const T* old_left, const T* old_right,
+                                          T* product, std::span<T> scratch) {
+  compute::Carver<T> carver(scratch.data());
+  const auto relative = [&carver](const Side& side, const T* old) {
+    T* x = carver.Take(side.n * side.n);
+    compute::Gemm<T>(Trans::kNo, Trans::kYes, side.n, side.n, side.n, 1,
+                     side.basis, side.n, old, side.n, 0, x, side.n);
+    for (int64_t i = 0; i < side.n * side.n; ++i) x[i] *= x[i];
+    return x;
+  };
+  const auto [m, n] = std::pair(left_.n, right_.n);
+  if (right_.rotated) {
+    const T* y = relative(right_, old_right);
+    compute::Gemm<T>(Trans::kNo, Trans::kYes, m, n, n, 1, v_, n, y, n, 0,
+                     product, n);
+    std::copy_n(product, m * n, v_);
+  }
+  if (left_.rotated) {
+    const T* x = relative(left_, old_left);
+    compute::Gemm<T>(Trans::kNo, Trans::kNo, m, n, m, 1, x, m, v_, n, 0,
+                     product, n);
+    std::copy_n(product, m * n, v_);
   }
 }
 
 // The bases' rows are the columns of U and V: nothing is stored transposed.
 template <typename T>
-void BasisRotation<T>::ToRotated(const Matrix& x, T alpha, const T* in,
-                                 T* out) {
-  const auto [m, n] = std::pair(x.param->rows, x.param->cols);
-  T* product = scratch_.data();
-  compute::Gemm<T>(Trans::kNo, Trans::kYes, m, n, n, alpha, in, n,
-                   x.right_basis, n, 0, product, n);
-  compute::Gemm<T>(Trans::kNo, Trans::kNo, m, n, m, 1, x.left_basis, m, product,
-                   n, 0, out, n);
-}
-
-template <typename T>
-void BasisRotation<T>::ToOriginal(const Matrix& x, const T* in, T* out) {
-  const auto [m, n] = std::pair(x.param->rows, x.param->cols);
-  T* product = scratch_.data();
-  compute::Gemm<T>(Trans::kNo, Trans::kNo, m, n, n, 1, in, n, x.right_basis, n,
-                   0, product, n);
-  compute::Gemm<T>(Trans::kYes, Trans::kNo, m, n, m, 1, x.left_basis, m,
+void BasisRotation<T>::ToRotated(T alpha, const T* in, T* out,
+                                 T* product) const {
+  const auto [m, n] = std::pair(left_.n, right_.n);
+  if (!left_.rotated) {
+    std::copy_n(in, m * n, product);
+    compute::Gemm<T>(Trans::kNo, Trans::kYes, m, n, n, alpha, product, n,
+                     right_.basis, n, 0, out, n);
+    return;
+  }
+  if (right_.rotated) {
+    compute::Gemm<T>(Trans::kNo, Trans::kYes, m, n, n, alpha, in, n,
+                     right_.basis, n, 0, product, n);
+    alpha = 1;
+  } else {
+    std::copy_n(in, m * n, product);
+  }
+  compute::Gemm<T>(Trans::kNo, Trans::kNo, m, n, m, alpha, left_.basis, m,
                    product, n, 0, out, n);
 }
 
 template <typename T>
-std::vector<StateTensor<T>> BasisRotation<T>::State() {
+void BasisRotation<T>::ToOriginal(const T* in, T* out, T* product) const {
+  const auto [m, n] = std::pair(left_.n, right_.n);
+  if (!left_.rotated) {
+    std::copy_n(in, m * n, product);
+    compute::Gemm<T>(Trans::kNo, Trans::kNo, m, n, n, 1, product, n,
+                     right_.basis, n, 0, out, n);
+    return;
+  }
+  if (right_.rotated) {
+    compute::Gemm<T>(Trans::kNo, Trans::kNo, m, n, n, 1, in, n, right_.basis, n,
+                     0, product, n);
+  } else {
+    std::copy_n(in, m * n, product);
+  }
+  compute::Gemm<T>(Trans::kYes, Trans::kNo, m, n, m, 1, left_.basis, m, product,
+                   n, 0, out, n);
+}
+
+template <typename T>
+std::vector<StateTensor<T>> BasisRotation<T>::State() const {
   std::vector<StateTensor<T>> state;
-  auto matrix = matrices_.begin();
-  for (const Param& p : table_.params()) {
-    const auto add = [&](const char* suffix, int64_t rows, int64_t cols,
-                         T* data) {
-      state.push_back({p.name + suffix, p.layer, rows, cols, data});
-    };
-    add(".m", p.rows, p.cols, m_.data() + p.offset);
-    add(".v", p.rows, p.cols, v_.data() + p.offset);
-    if (!IsRotated(p)) continue;
-    add(".L", p.rows, p.rows, matrix->left_covariance);
-    add(".R", p.cols, p.cols, matrix->right_covariance);
-    add(".U", p.rows, p.rows, matrix->left_basis);
-    add(".V", p.cols, p.cols, matrix->right_basis);
-    ++matrix;
+  const auto add = [&](const char* suffix, int64_t rows, int64_t cols, T* data,
+                       uint16_t* half = nullptr) {
+    state.push_back(
+        {param_.name + suffix, param_.layer, rows, cols, data, half});
+  };
+  add(".m", param_.rows, param_.cols, m_);
+  add(".v", param_.rows, param_.cols, v_);
+  for (const Side* side : {&left_, &right_}) {
+    if (!side->rotated || FromMoment()) continue;
+    add(side == &left_ ? ".L" : ".R", side->n, side->n, side->covariance);
+  }
+  for (const Side* side : {&left_, &right_}) {
+    if (!side->rotated) continue;
+    add(side == &left_ ? ".U" : ".V", side->n, side->n, side->stored,
+        side->half);
   }
   return state;
-}
-
-template <typename T>
-int64_t BasisRotation<T>::state_bytes() const {
-  return sizes_.bytes();
-}
-
-template <typename T>
-int64_t BasisRotation<T>::Bytes(const ParameterTable& table) {
-  return Sizes(table).bytes();
 }
 
 template class BasisRotation<float>;

@@ -1,87 +1,109 @@
-// Basis rotation (arXiv 2602.03515, source `second`, geometry `bilateral`) on
-// the matrices of a stage, AdamW on everything else.
-//
-// For a matrix W [m, n] with gradient G, bases U and V (columns), at update t:
-//   L <- b2 L + (1-b2) G G^T,  R <- b2 R + (1-b2) G^T G
-//   on a refresh: new U from L, new V from R (basis.h); S permuted along
-//   M <- b1 M + (1-b1) G,  S <- b2 S + (1-b2) (U^T G V)^2
+// Basis rotation (arXiv 2602.03515) on one matrix W [m, n] with gradient G,
+// bases U and V (columns), at update t:
+//   source second:  L <- b2 L + (1-b2) G G^T,  R <- b2 R + (1-b2) G^T G
+//   M <- b1 M + (1-b1) G
+//   on a refresh: new U and V (basis.h), from L and R, or from M; S moves along
+//   S <- b2 S + (1-b2) (U^T G V)^2
 //   W <- W (1 - lr wd)
 //        - lr sqrt(1-b2^t) / (1-b1^t) U [U^T M V / (sqrt(S) + eps)] V^T
-// M is kept as U^T M V, which is the same number by linearity and spares one of
-// three two-sided products; a refresh carries it over.
+// or its Nesterov form (adam_rule.h). M is kept as U^T M V, which is the same
+// number by linearity and spares one of three two-sided products; a refresh
+// carries it over.
 //
-// State of a matrix: .m and .v [m, n], both in the rotated space; .L [m, m] and
-// .R [n, n], lower triangles; .U [m, m] and .V [n, n], whose rows are the basis
-// vectors. Before the cold start at t = 1 the bases are the identity.
+// A side that is not rotated (geometry unilateral, max_dim) has the identity as
+// its basis, and costs and holds nothing. With source `first` and one rotated
+// side the power step is one on M M^T (or M^T M).
 //
-// FLOP of a matrix per update: 5 m n (m+n), of which m n (m+n) for L and R and
-// 4 m n (m+n) for two two-sided products. A refresh adds 4 m n (m+n) for M and
-// 14/3 (m^3 + n^3) for the bases.
+// State: .m and .v [m, n], both in the rotated space; .L [m, m] and .R [n, n],
+// lower triangles (source second); .U [m, m] and .V [n, n], whose rows are the
+// basis vectors, in fp16 when the spec says so. Before the cold start at t = 1
+// the bases are the identity.
 //
-// Memory beyond the moments: 2 (m^2 + n^2) elements per matrix, plus scratch
-// for the largest matrix of the stage.
+// FLOP per update with both sides: 4 m n (m+n) for two two-sided products, and
+// m n (m+n) for L and R. A refresh adds 4 m n (m+n) for M and 14/3 (m^3 + n^3)
+// for the bases. A side that is not rotated takes its own terms away.
 #pragma once
 
 #include <vector>
 
-#include "worker/optim/optimizer.h"
+#include "worker/compute/aligned_buffer.h"
+#include "worker/optim/adam_rule.h"
+#include "worker/optim/parameter_rule.h"
 
 namespace gimbal::worker {
 
+struct RotatedSides {
+  bool left = false;
+  bool right = false;
+  bool any() const { return left || right; }
+};
+// Which sides of a parameter the spec rotates.
+RotatedSides SidesToRotate(const RotationSpec& spec, const Param& param);
+
 template <typename T>
-class BasisRotation : public Optimizer<T> {
+class BasisRotation : public ParameterRule<T> {
  public:
-  BasisRotation(const OptimizerSpec& spec, const ParameterTable& table);
+  // As AdamW's. Requires SidesToRotate(...).any().
+  BasisRotation(const Param& param, AdamRule& rule, compute::Carver<T>& memory);
 
-  void Step(const StepContext& context, const T* old_weights, const T* grads,
-            T* new_weights) override;
-  std::vector<StateTensor<T>> State() override;
-  int64_t state_bytes() const override;
-
-  // What state_bytes() of an optimizer for this table is.
-  static int64_t Bytes(const ParameterTable& table);
+  void Step(const StepContext<T>& context, const T* old_weights, const T* grads,
+            T* new_weights, const OptimizerScratch<T>& scratch) override;
+  void Predict(const PredictContext& context, const T* weights, T* predicted,
+               const OptimizerScratch<T>& scratch) override;
+  std::vector<StateTensor<T>> State() const override;
+  ScratchSize scratch_size() const override;
+  const BasisHealth* health() const override { return &health_; }
 
  private:
-  // The state of one rotated matrix, pointers into the arenas below.
-  struct Matrix {
-    const Param* param;
-    T *m, *v;
-    T *left_covariance, *right_covariance;
-    T *left_basis, *right_basis;
+  struct Side {
+    int64_t n = 0;
+    bool rotated = false;
+    T* covariance = nullptr;  // source second
+    T* stored = nullptr;      // the basis, or
+    uint16_t* half = nullptr;
+    T* basis = nullptr;  // ready for use: `stored`, or unpacked into scratch
   };
-  // Elements of each block of memory.
-  struct Sizes {
-    int64_t moments = 0;
-    int64_t sides = 0;  // covariances and bases of all matrices
-    int64_t largest_side = 0;
-    int64_t scratch = 0;
-    int64_t int_scratch = 0;
-
-    explicit Sizes(const ParameterTable& table);
-    int64_t bytes() const;
+  // Cuts `scratch` into what a step needs; sets the sides' `basis`.
+  struct Work {
+    T* product = nullptr;    // [m, n], one half of a two-sided product
+    T* direction = nullptr;  // [m, n]
+    std::span<T> rest;       // of a refresh, or a third [m, n]
+    std::span<int> ints;
   };
+  Work Unpack(const OptimizerScratch<T>& scratch);
+  void Pack(Side& side);
 
-  void StepMatrix(const StepContext& context, const Matrix& x,
-                  const T* old_weights, const T* grad, T* new_weights);
-  void UpdateCovariances(double scale, const Matrix& x, const T* grad);
-  void ColdStart(const Matrix& x);
-  void Refresh(const Matrix& x);
-  void PermuteSecondMoment(const Matrix& x);
-  // out = alpha U^T in V and out = U in V^T, through scratch. `in` may be
+  const RotationSpec& rotation() const { return rule_.spec().rotation; }
+  bool FromMoment() const {
+    return rotation().source == RotationSource::kFirst;
+  }
+  int64_t RefreshScratch() const;
+  void UpdateCovariances(double scale, const T* grads);
+  // New bases, with the moments carried into them.
+  void Refresh(bool cold, const Work& work);
+  void RefreshBases(bool cold, std::span<T> scratch, std::span<int> order,
+                    std::span<int> ints);
+  double RefreshSide(bool cold, Side& side, std::span<T> scratch,
+                     std::span<int> order, std::span<int> ints);
+  void CheckOrthogonality(Side& side, std::span<T> scratch);
+  double MomentOffdiagonalRatio() const;
+  void PermuteSecondMoment(std::span<const int> order, T* copy);
+  void RotateSecondMoment(const T* old_left, const T* old_right, T* product,
+                          std::span<T> scratch);
+  void Compensate(const StepContext<T>& context, const T* now,
+                  const Work& work);
+
+  // out = alpha U^T in V and out = U in V^T, through work.product. `in` may be
   // `out`.
-  void ToRotated(const Matrix& x, T alpha, const T* in, T* out);
-  void ToOriginal(const Matrix& x, const T* in, T* out);
+  void ToRotated(T alpha, const T* in, T* out, T* product) const;
+  void ToOriginal(const T* in, T* out, T* product) const;
 
-  const OptimizerSpec spec_;
-  const ParameterTable& table_;
-  const Sizes sizes_;
-  std::vector<T> m_;  // both laid out as an arena of the table
-  std::vector<T> v_;
-  std::vector<T> sides_;
-  std::vector<Matrix> matrices_;
-  std::vector<T> scratch_;  // products of a step, or LAPACK's work
-  std::vector<int> int_scratch_;
-  std::vector<int> left_order_, right_order_;
+  const Param& param_;
+  AdamRule& rule_;
+  T* m_;
+  T* v_;
+  Side left_, right_;
+  BasisHealth health_;
 };
 
 }  // namespace gimbal::worker

@@ -3,6 +3,7 @@
 #include <cblas.h>
 
 #include <algorithm>
+#include <utility>
 
 // Fortran symbols of LAPACK, with the hidden lengths of character arguments.
 extern "C" {
@@ -21,6 +22,14 @@ void ssyevd_(const char* jobz, const char* uplo, const int* n, float* a,
 void dsyevd_(const char* jobz, const char* uplo, const int* n, double* a,
              const int* lda, double* w, double* work, const int* lwork,
              int* iwork, const int* liwork, int* info, size_t, size_t);
+void sgesdd_(const char* jobz, const int* m, const int* n, float* a,
+             const int* lda, float* s, float* u, const int* ldu, float* vt,
+             const int* ldvt, float* work, const int* lwork, int* iwork,
+             int* info, size_t);
+void dgesdd_(const char* jobz, const int* m, const int* n, double* a,
+             const int* lda, double* s, double* u, const int* ldu, double* vt,
+             const int* ldvt, double* work, const int* lwork, int* iwork,
+             int* info, size_t);
 }
 
 namespace gimbal::worker {
@@ -36,6 +45,7 @@ struct Routines<float> {
   static constexpr auto geqrf = sgeqrf_;
   static constexpr auto orgqr = sorgqr_;
   static constexpr auto syevd = ssyevd_;
+  static constexpr auto gesdd = sgesdd_;
 };
 
 template <>
@@ -45,6 +55,7 @@ struct Routines<double> {
   static constexpr auto geqrf = dgeqrf_;
   static constexpr auto orgqr = dorgqr_;
   static constexpr auto syevd = dsyevd_;
+  static constexpr auto gesdd = dgesdd_;
 };
 
 }  // namespace
@@ -92,14 +103,15 @@ int64_t EigenScratchSize(int64_t n) {
 int64_t EigenIntScratchSize(int64_t n) { return 3 + 5 * n; }
 
 template <typename T>
-void OrthonormalizeRows(int64_t n, T* a, std::span<T> scratch) {
+void OrthonormalizeRows(int64_t n, int64_t count, T* a, std::span<T> scratch) {
   const int side = static_cast<int>(n);
+  const int vectors = static_cast<int>(count);
   T* tau = scratch.data();
   T* work = tau + n;
   const int work_size = static_cast<int>(QrScratchSize<T>(n) - n);
   int info = 0;
-  Routines<T>::geqrf(&side, &side, a, &side, tau, work, &work_size, &info);
-  Routines<T>::orgqr(&side, &side, &side, a, &side, tau, work, &work_size,
+  Routines<T>::geqrf(&side, &vectors, a, &side, tau, work, &work_size, &info);
+  Routines<T>::orgqr(&side, &side, &vectors, a, &side, tau, work, &work_size,
                      &info);
 }
 
@@ -118,13 +130,52 @@ bool EigenvectorRows(int64_t n, T* a, std::span<T> scratch,
   return info == 0;
 }
 
-#define GIMBAL_INSTANTIATE(T)                                      \
-  template void SyrkRows(int64_t, int64_t, T, const T*, T, T*);    \
-  template void SyrkColumns(int64_t, int64_t, T, const T*, T, T*); \
-  template void SymmRight(int64_t, const T*, const T*, T*);        \
-  template int64_t QrScratchSize<T>(int64_t);                      \
-  template int64_t EigenScratchSize<T>(int64_t);                   \
-  template void OrthonormalizeRows(int64_t, T*, std::span<T>);     \
+// LAPACK sees a^T: its left singular vectors are our right ones.
+template <typename T>
+int64_t SvdScratchSize(int64_t rows, int64_t cols) {
+  const int m = static_cast<int>(cols), n = static_cast<int>(rows), query = -1;
+  int info = 0;
+  T size = 0;
+  Routines<T>::gesdd("A", &m, &n, nullptr, &m, nullptr, nullptr, &m, nullptr,
+                     &n, &size, &query, nullptr, &info, 1);
+  // LAPACK tells the size as a T, which may have rounded it down.
+  return std::min(rows, cols) + static_cast<int64_t>(size * T{1.0001}) + 1;
+}
+
+int64_t SvdIntScratchSize(int64_t rows, int64_t cols) {
+  return 8 * std::min(rows, cols);
+}
+
+template <typename T>
+bool SingularVectorRows(int64_t rows, int64_t cols, T* a, T* left, T* right,
+                        std::span<T> scratch, std::span<int> int_scratch) {
+  const int m = static_cast<int>(cols), n = static_cast<int>(rows);
+  T* values = scratch.data();
+  T* work = values + std::min(rows, cols);
+  const int work_size =
+      static_cast<int>(SvdScratchSize<T>(rows, cols) - std::min(rows, cols));
+  int info = 0;
+  Routines<T>::gesdd("A", &m, &n, a, &m, values, right, &m, left, &n, work,
+                     &work_size, int_scratch.data(), &info, 1);
+  // V^T in column-major order has our left vectors as columns.
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < i; ++j) {
+      std::swap(left[i * rows + j], left[j * rows + i]);
+    }
+  }
+  return info == 0;
+}
+
+#define GIMBAL_INSTANTIATE(T)                                                  \
+  template void SyrkRows(int64_t, int64_t, T, const T*, T, T*);                \
+  template void SyrkColumns(int64_t, int64_t, T, const T*, T, T*);             \
+  template void SymmRight(int64_t, const T*, const T*, T*);                    \
+  template int64_t QrScratchSize<T>(int64_t);                                  \
+  template int64_t EigenScratchSize<T>(int64_t);                               \
+  template int64_t SvdScratchSize<T>(int64_t, int64_t);                        \
+  template void OrthonormalizeRows(int64_t, int64_t, T*, std::span<T>);        \
+  template bool SingularVectorRows(int64_t, int64_t, T*, T*, T*, std::span<T>, \
+                                   std::span<int>);                            \
   template bool EigenvectorRows(int64_t, T*, std::span<T>, std::span<int>);
 GIMBAL_INSTANTIATE(float)
 GIMBAL_INSTANTIATE(double)

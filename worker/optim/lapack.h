@@ -33,16 +33,28 @@ template <typename T>
 int64_t EigenScratchSize(int64_t n);
 int64_t EigenIntScratchSize(int64_t n);
 
-// Replaces the rows of a [n, n] by the orthonormal rows that Gram-Schmidt from
-// the first row on gives, up to signs (Householder QR). Complete for every
-// rank.
+// Elements of scratch that SingularVectorRows needs for [rows, cols].
 template <typename T>
-void OrthonormalizeRows(int64_t n, T* a, std::span<T> scratch);
+int64_t SvdScratchSize(int64_t rows, int64_t cols);
+int64_t SvdIntScratchSize(int64_t rows, int64_t cols);
+
+// Replaces the first `count` rows of a [n, n] by the orthonormal rows that
+// Gram-Schmidt from the first row on gives, up to signs (blocked Householder
+// QR), and the others by rows that complete the basis. Complete for every rank.
+template <typename T>
+void OrthonormalizeRows(int64_t n, int64_t count, T* a, std::span<T> scratch);
 
 // Replaces a [n, n], symmetric, by its eigenvectors as rows, by increasing
 // eigenvalue. False when the iteration does not converge; `a` is lost then.
 template <typename T>
 bool EigenvectorRows(int64_t n, T* a, std::span<T> scratch,
                      std::span<int> int_scratch);
+
+// Full singular value decomposition of a [rows, cols], which is lost: rows of
+// `left` [rows, rows] and `right` [cols, cols] become its singular vectors, by
+// decreasing singular value. False when the iteration does not converge.
+template <typename T>
+bool SingularVectorRows(int64_t rows, int64_t cols, T* a, T* left, T* right,
+                        std::span<T> scratch, std::span<int> int_scratch);
 
 }  // namespace gimbal::worker

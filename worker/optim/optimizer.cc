@@ -3,39 +3,174 @@
 #include <algorithm>
 #include <cmath>
 
+#include "worker/compute/aligned_buffer.h"
 #include "worker/compute/isa.h"
+#include "worker/optim/adam_rule.h"
 #include "worker/optim/adamw.h"
 #include "worker/optim/basis_rotation.h"
 #include "worker/optim/kernels.h"
+#include "worker/optim/muon.h"
+#include "worker/optim/sgd.h"
 
 namespace gimbal::worker {
 
 template <typename T>
-std::unique_ptr<Optimizer<T>> MakeOptimizer(const OptimizerSpec& spec,
-                                            const ParameterTable& table) {
-  if (spec.kind == OptimizerKind::kBasisRotation) {
-    return std::make_unique<BasisRotation<T>>(spec, table);
+void StateTensor<T>::Save(T* out) const {
+  if (half == nullptr) {
+    std::copy_n(data, size(), out);
+  } else {
+    compute::Kernels<OptimKernels<T>>().from_half(size(), half, out);
   }
-  return std::make_unique<AdamW<T>>(spec, table);
 }
 
-int64_t OptimizerBytes(const OptimizerSpec& spec, const ParameterTable& table) {
-  if (spec.kind == OptimizerKind::kBasisRotation) {
-    return BasisRotation<float>::Bytes(table);
+template <typename T>
+void StateTensor<T>::Load(const T* in) const {
+  if (half == nullptr) {
+    std::copy_n(in, size(), data);
+  } else {
+    compute::Kernels<OptimKernels<T>>().to_half(size(), in, half);
   }
-  return AdamW<float>::Bytes(table);
 }
 
-int64_t OptimizerStateBytes(const OptimizerSpec& spec,
-                            const ParameterTable& table) {
-  int64_t elements = 2 * table.parameter_count();
-  if (spec.kind == OptimizerKind::kBasisRotation) {
-    for (const Param& p : table.params()) {
-      if (p.group != ParamGroup::kMatrix) continue;
-      elements += 2 * (p.rows * p.rows + p.cols * p.cols);
+template <typename T>
+struct Optimizer<T>::Impl {
+  // Without memory: only counted, may not step.
+  Impl(const OptimizerSpec& optimizer_spec, const ParameterTable& param_table,
+       bool with_memory)
+      : spec(optimizer_spec), table(param_table), adam(spec) {
+    compute::Carver<T> counter(nullptr);
+    MakeRules(counter);
+    memory_size = counter.used();
+    for (const auto& rule : rules) {
+      const ScratchSize size = rule->scratch_size();
+      scratch_size.values = std::max(scratch_size.values, size.values);
+      scratch_size.ints = std::max(scratch_size.ints, size.ints);
     }
+    if (!with_memory) return;
+    memory = compute::AlignedBuffer<T>(memory_size);
+    values = compute::AlignedBuffer<T>(scratch_size.values);
+    ints.resize(static_cast<size_t>(scratch_size.ints));
+    compute::Carver<T> carver(memory.data());
+    MakeRules(carver);
   }
-  return elements * 4;
+
+  void MakeRules(compute::Carver<T>& carver) {
+    rules.clear();
+    for (const Param& p : table.params()) rules.push_back(MakeRule(p, carver));
+  }
+
+  std::unique_ptr<ParameterRule<T>> MakeRule(const Param& p,
+                                             compute::Carver<T>& carver) {
+    if (spec.kind == OptimizerKind::kSgd) {
+      return std::make_unique<Sgd<T>>(p, spec, carver);
+    }
+    if (spec.kind == OptimizerKind::kMuon && p.group == ParamGroup::kMatrix) {
+      return std::make_unique<Muon<T>>(p, spec, carver);
+    }
+    if (spec.kind == OptimizerKind::kBasisRotation &&
+        SidesToRotate(spec.rotation, p).any()) {
+      return std::make_unique<BasisRotation<T>>(p, adam, carver);
+    }
+    return std::make_unique<AdamW<T>>(p, adam, carver);
+  }
+
+  OptimizerScratch<T> scratch() {
+    return {{values.data(), static_cast<size_t>(values.size())}, ints};
+  }
+
+  Bytes Count() const {
+    Bytes bytes;
+    for (const auto& tensor : State()) {
+      bytes.state += tensor.size() * static_cast<int64_t>(sizeof(T));
+    }
+    bytes.held = (compute::AlignedSize<T>(memory_size) +
+                  compute::AlignedSize<T>(scratch_size.values)) *
+                     static_cast<int64_t>(sizeof(T)) +
+                 scratch_size.ints * static_cast<int64_t>(sizeof(int));
+    return bytes;
+  }
+
+  std::vector<StateTensor<T>> State() const {
+    std::vector<StateTensor<T>> state;
+    for (const auto& rule : rules) {
+      for (auto& tensor : rule->State()) state.push_back(std::move(tensor));
+    }
+    return state;
+  }
+
+  const OptimizerSpec spec;
+  const ParameterTable& table;
+  AdamRule adam;
+  std::vector<std::unique_ptr<ParameterRule<T>>> rules;  // as table.params()
+  int64_t memory_size = 0;
+  ScratchSize scratch_size;
+  compute::AlignedBuffer<T> memory, values;
+  std::vector<int> ints;
+};
+
+template <typename T>
+Optimizer<T>::Optimizer(const OptimizerSpec& spec, const ParameterTable& table)
+    : impl_(std::make_unique<Impl>(spec, table, true)) {}
+
+template <typename T>
+Optimizer<T>::~Optimizer() = default;
+
+template <typename T>
+void Optimizer<T>::Step(const StepContext<T>& context, const T* old_weights,
+                        const T* grads, T* new_weights) {
+  const auto params = impl_->table.params();
+  for (size_t i = 0; i < params.size(); ++i) {
+    const int64_t at = params[i].offset;
+    impl_->rules[i]->Step(context, old_weights + at, grads + at,
+                          new_weights + at, impl_->scratch());
+  }
+}
+
+template <typename T>
+void Optimizer<T>::Predict(const PredictContext& context, const T* weights,
+                           T* predicted) {
+  const auto params = impl_->table.params();
+  for (size_t i = 0; i < params.size(); ++i) {
+    const int64_t at = params[i].offset;
+    impl_->rules[i]->Predict(context, weights + at, predicted + at,
+                             impl_->scratch());
+  }
+}
+
+template <typename T>
+std::vector<StateTensor<T>> Optimizer<T>::State() const {
+  return impl_->State();
+}
+
+template <typename T>
+typename Optimizer<T>::Bytes Optimizer<T>::bytes() const {
+  return impl_->Count();
+}
+
+template <typename T>
+typename Optimizer<T>::Bytes Optimizer<T>::Count(const OptimizerSpec& spec,
+                                                 const ParameterTable& table) {
+  return Impl(spec, table, false).Count();
+}
+
+template <typename T>
+bool Optimizer<T>::has_bases() const {
+  return std::ranges::any_of(
+      impl_->rules, [](const auto& rule) { return rule->health() != nullptr; });
+}
+
+template <typename T>
+BasisHealth Optimizer<T>::basis_health() const {
+  BasisHealth worst;
+  for (const auto& rule : impl_->rules) {
+    const BasisHealth* health = rule->health();
+    if (health == nullptr) continue;
+    worst.offdiagonal_ratio =
+        std::max(worst.offdiagonal_ratio, health->offdiagonal_ratio);
+    worst.orthogonality_error =
+        std::max(worst.orthogonality_error, health->orthogonality_error);
+  }
+  return worst;
 }
 
 template <typename T>
@@ -59,9 +194,9 @@ double ClipScale(double square_sum, double limit) {
   return std::min(1.0, limit / (std::sqrt(square_sum) + 1e-6));
 }
 
-#define GIMBAL_INSTANTIATE(T)                              \
-  template std::unique_ptr<Optimizer<T>> MakeOptimizer<T>( \
-      const OptimizerSpec&, const ParameterTable&);        \
+#define GIMBAL_INSTANTIATE(T)     \
+  template struct StateTensor<T>; \
+  template class Optimizer<T>;    \
   template std::vector<double> LayerSquareSums(const ParameterTable&, const T*);
 GIMBAL_INSTANTIATE(float)
 GIMBAL_INSTANTIATE(double)

@@ -1,9 +1,10 @@
 // One stage's optimizer: turns weights and a gradient into the next version of
-// the weights. AdamW, or basis rotation on the matrices with AdamW on the rest.
+// the weights. AdamW or SGD on everything, or basis rotation or Muon on the
+// matrices with AdamW on the rest.
 //
-//   auto optimizer = MakeOptimizer<float>(spec, table);
-//   optimizer->Step({.update = t, .lr = lr, .refresh = true, .scale = s},
-//                   old_weights, grads, new_weights);
+//   Optimizer<float> optimizer(spec, table);
+//   optimizer.Step({.update = t, .lr = lr, .refresh = true, .scale = s},
+//                  old_weights, grads, new_weights);
 //
 // `old_weights` and `new_weights` may be the same arena (one version) or two
 // (the stash keeps the old one): writing into the next slot is what makes a
@@ -13,66 +14,88 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "worker/model/parameter_table.h"
+#include "worker/optim/parameter_rule.h"
 
 namespace gimbal::worker {
 
-enum class OptimizerKind { kAdamW, kBasisRotation };
+enum class OptimizerKind { kAdamW, kBasisRotation, kMuon, kSgd };
+
+// Statistics behind a basis: the second moments of the gradient (L and R), or
+// its first moment (M).
+enum class RotationSource { kSecond, kFirst };
+// Both sides of a matrix, or the smaller one (the columns of a square matrix).
+enum class RotationGeometry { kBilateral, kUnilateral };
+// What a refresh does to the second moment S: permute it with the basis vectors
+// (the paper), or carry it into the new basis as a variance.
+enum class MomentTransport { kPermute, kRotate };
+
+struct RotationSpec {
+  RotationSource source = RotationSource::kSecond;
+  RotationGeometry geometry = RotationGeometry::kBilateral;
+  int64_t max_dim = 0;      // a larger side is not rotated; 0: no limit
+  bool embeddings = false;  // rotate embeddings too, on their hidden side
+  MomentTransport transport = MomentTransport::kPermute;
+  bool half_basis = false;  // store bases in fp16
+  // A basis whose orthogonality error passes it is orthonormalised once more.
+  double max_orthogonality_error = 1e-2;
+};
+
+struct MuonSpec {
+  double momentum = 0.95;
+  int iterations = 5;  // Newton-Schulz
+};
 
 struct OptimizerSpec {
   OptimizerKind kind = OptimizerKind::kAdamW;
+  // Look ahead along the momentum: NAdam's form for AdamW and rotation, the
+  // usual one for SGD and Muon.
+  bool nesterov = false;
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 0.01;
-};
-
-struct StepContext {
-  int64_t update = 0;  // t, 1-based
-  double lr = 0;
-  bool refresh = false;  // refresh every basis (t = 1 is a cold start anyway)
-  double scale = 1;      // factor on the gradient (clipping)
-};
-
-// A tensor of the optimizer's state, for checkpoints; `data` stays valid and in
-// place as long as the optimizer lives.
-template <typename T>
-struct StateTensor {
-  std::string name;  // parameter's name + ".m", ".v", ".L", ".U", ...
-  int layer = 0;
-  int64_t rows = 0;
-  int64_t cols = 0;
-  T* data = nullptr;
+  int64_t moment_reset =
+      0;  // clear the moments every so many updates; 0: never
+  RotationSpec rotation;
+  MuonSpec muon;
 };
 
 template <typename T>
 class Optimizer {
  public:
-  virtual ~Optimizer() = default;
-  virtual void Step(const StepContext& context, const T* old_weights,
-                    const T* grads, T* new_weights) = 0;
+  // `table` must outlive the optimizer.
+  Optimizer(const OptimizerSpec& spec, const ParameterTable& table);
+  ~Optimizer();
+
+  // grads: an arena. Allocates nothing.
+  void Step(const StepContext<T>& context, const T* old_weights, const T* grads,
+            T* new_weights);
+  // Right after a Step: the weights context.lrs.size() updates ahead, by the
+  // optimizer's own direction with decaying momentum and no weight decay.
+  // `weights` and `predicted` are disjoint.
+  void Predict(const PredictContext& context, const T* weights, T* predicted);
+
   // Every tensor that the next Step depends on, in a fixed order. Writing saved
   // values into them restores the optimizer exactly.
-  virtual std::vector<StateTensor<T>> State() = 0;
-  // Bytes held, scratch included: OptimizerBytes of the same table.
-  virtual int64_t state_bytes() const = 0;
+  std::vector<StateTensor<T>> State() const;
+  struct Bytes {
+    int64_t held = 0;   // scratch included
+    int64_t state = 0;  // of the tensors in State(): what a checkpoint copies
+  };
+  // What an optimizer for this table holds, without making it (`gimbal plan`).
+  static Bytes Count(const OptimizerSpec& spec, const ParameterTable& table);
+  Bytes bytes() const;
+  bool has_bases() const;
+  // The worst of the stage's bases, as of the last refresh.
+  BasisHealth basis_health() const;
+
+ private:
+  struct Impl;
+  const std::unique_ptr<Impl> impl_;
 };
-
-// `table` must outlive the optimizer.
-template <typename T>
-std::unique_ptr<Optimizer<T>> MakeOptimizer(const OptimizerSpec& spec,
-                                            const ParameterTable& table);
-
-// Bytes MakeOptimizer<float> would hold for the table, scratch included,
-// without making it (`gimbal plan`).
-int64_t OptimizerBytes(const OptimizerSpec& spec, const ParameterTable& table);
-
-// Bytes of the tensors in State() alone: what a checkpoint copies.
-int64_t OptimizerStateBytes(const OptimizerSpec& spec,
-                            const ParameterTable& table);
 
 // Sum of squares of a gradient, one number per layer file of the table, by
 // increasing layer, added up in double precision in a fixed order. Summed over

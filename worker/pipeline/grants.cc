@@ -13,9 +13,10 @@ void Grants::Add(const Grant& grant) {
   grant_->until = std::max(grant_->until, grant.until);
   grant_->final_update = grant.final_update;
   grant_->cuts.insert(grant.cuts.begin(), grant.cuts.end());
+  grant_->refresh = grant.refresh;
 }
 
-std::optional<Grants::Block> Grants::Find(int64_t update) const {
+std::optional<Grants::Block> Grants::Find(int stage, int64_t update) const {
   std::lock_guard lock(mutex_);
   if (!grant_ || update > grant_->until || update > grant_->final_update) {
     return std::nullopt;
@@ -24,6 +25,11 @@ std::optional<Grants::Block> Grants::Find(int64_t update) const {
   if (const auto it = grant_->cuts.find(update); it != grant_->cuts.end()) {
     block.cut = it->second;
   }
+  const auto rules = grant_->refresh.find(stage);
+  block.refresh =
+      RefreshDue(rules == grant_->refresh.end() ? std::span<const RefreshRule>()
+                                                : rules->second,
+                 update);
   return block;
 }
 

@@ -5,7 +5,9 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <vector>
 
+#include "worker/optim/refresh.h"
 #include "worker/pipeline/schedule.h"
 
 namespace gimbal::worker {
@@ -14,6 +16,9 @@ struct Grant {
   int64_t until = 0;                   // last update that may run
   int64_t final_update = 0;            // last update of the run
   std::map<int64_t, CutActions> cuts;  // by update
+  // By stage: the refresh rules that hold for the updates granted; none: every
+  // update.
+  std::map<int, std::vector<RefreshRule>> refresh;
 };
 
 // Thread-safe.
@@ -22,11 +27,13 @@ class Grants {
   struct Block {
     int64_t end = 0;  // last update of the run, as known when the block begins
     CutActions cut;
+    bool refresh = false;  // the update refreshes the stage's bases
   };
 
   void Add(const Grant& grant);
-  // The block that ends with `update`, or nothing while it is not granted.
-  std::optional<Block> Find(int64_t update) const;
+  // The block of a stage that ends with `update`, or nothing while it is not
+  // granted.
+  std::optional<Block> Find(int stage, int64_t update) const;
   // Update after which the run is over; known from the first grant on.
   std::optional<int64_t> final_update() const;
 

@@ -1,7 +1,7 @@
 #include "worker/pipeline/memory_plan.h"
 
+#include "worker/model/scratch.h"
 #include "worker/model/stage.h"
-#include "worker/optim/optimizer.h"
 #include "worker/pipeline/specs.h"
 
 namespace gimbal::worker {
@@ -15,27 +15,28 @@ constexpr int kMessagesPerEdge = 2;
 
 StageMemory PlanStage(const v1::RunConfig& config,
                       const v1::StagePlacement& placement) {
-  const StageSpec spec = StageSpecOf(config, placement);
-  const ScheduleSpec schedule = ScheduleSpecOf(config);
-  const OptimizerSpec optimizer = OptimizerSpecOf(config);
-  const int stage = placement.stage();
-  const Stage<float> numeric(spec);
-  const ParameterTable& table = numeric.table();
-  const int64_t arena = table.size() * 4;
+  const StageStateSpec state = StageStateSpecOf(config, placement);
+  const StageSpec& spec = state.stage;
+  const ParameterTable table = ParameterTable::ForStage(spec);
+  const StageState::Bytes bytes = StageState::Count(state);
 
   StageMemory memory;
   memory.parameters = table.parameter_count();
-  memory.weight_versions = WeightVersions(schedule, stage);
-  memory.weights = arena * memory.weight_versions;
-  memory.gradients = arena;
-  memory.optimizer = OptimizerBytes(optimizer, table);
-  memory.activation_slots = ActivationSlots(schedule, stage);
-  memory.activations =
-      numeric.slot_bytes() * memory.activation_slots + numeric.scratch_bytes();
+  memory.weight_versions = bytes.weight_arenas;
+  memory.weights = bytes.weights;
+  memory.gradients = table.size() * 4;
+  memory.optimizer = bytes.optimizer;
+  memory.activation_slots = ActivationSlots(state.schedule, state.index);
+  memory.activations = Stage<float>::SlotBytes(spec) * memory.activation_slots +
+                       Stage<float>::ScratchBytes(spec);
   const int edges = (spec.first ? 0 : 1) + (spec.last ? 0 : 1);
-  memory.messages = numeric.boundary_size() * 4 * kMessagesPerEdge * edges;
-  memory.snapshot = memory.parameters * 4 * memory.weight_versions +
-                    OptimizerStateBytes(optimizer, table);
+  memory.messages =
+      Rows(spec) * spec.model.hidden * 4 * kMessagesPerEdge * edges;
+  memory.snapshot = bytes.snapshot;
+  if (!state.schedule.stash) {
+    memory.snapshot +=
+        Stage<float>::SlotBytes(spec) * (memory.activation_slots - 1);
+  }
   return memory;
 }
 

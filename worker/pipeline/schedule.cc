@@ -1,14 +1,31 @@
 #include "worker/pipeline/schedule.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace gimbal::worker {
 namespace {
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// Without a flush after every update.
 bool Asynchronous(const ScheduleSpec& spec) {
-  return spec.kind == ScheduleKind::kAsync1F1B;
+  return spec.kind == ScheduleKind::kAsync1F1B ||
+         spec.kind == ScheduleKind::k2BW;
+}
+
+// The pipeline is empty between two segments; `sync_every` cuts the run into
+// them.
+struct Segment {
+  int64_t first = 1;  // update
+  int64_t last = 0;
+};
+
+Segment SegmentOf(const ScheduleSpec& spec, int64_t update) {
+  const int64_t k = spec.sync_every;
+  if (k == 0) return {1, std::numeric_limits<int64_t>::max()};
+  const int64_t first = (update - 1) / k * k + 1;
+  return {first, first + k - 1};
 }
 
 // Appends forwards and backwards of one update's microbatches [first, first+a)
@@ -57,6 +74,7 @@ int WarmupForwards(const ScheduleSpec& spec, int stage) {
     case ScheduleKind::kAsync1F1B:
       return distance;
     case ScheduleKind::k1F1B:
+    case ScheduleKind::k2BW:
       return std::min(spec.accumulate, distance);
     case ScheduleKind::kGPipe:
       return spec.accumulate;
@@ -66,27 +84,45 @@ int WarmupForwards(const ScheduleSpec& spec, int stage) {
 
 int64_t ForwardVersion(const ScheduleSpec& spec, int stage,
                        int64_t microbatch) {
-  const int64_t behind = Asynchronous(spec) ? WarmupForwards(spec, stage) : 0;
-  return std::max<int64_t>(0, microbatch - behind) / spec.accumulate;
+  const int64_t group = microbatch / spec.accumulate;
+  if (spec.kind == ScheduleKind::k2BW) return std::max<int64_t>(0, group - 1);
+  if (!Asynchronous(spec)) return group;
+  const int64_t behind = WarmupForwards(spec, stage);
+  const int64_t start = SegmentOf(spec, group + 1).first - 1;
+  return std::max(start,
+                  std::max<int64_t>(0, microbatch - behind) / spec.accumulate);
 }
 
 int64_t Delay(const ScheduleSpec& spec, int stage) {
+  if (spec.kind == ScheduleKind::k2BW) return 1;
   return Asynchronous(spec)
              ? CeilDiv(WarmupForwards(spec, stage), spec.accumulate)
              : 0;
 }
 
 int64_t ExpectedStaleness(const ScheduleSpec& spec, int stage, int64_t update) {
-  return std::min(Delay(spec, stage), update - 1);
+  return std::min(Delay(spec, stage), update - SegmentOf(spec, update).first);
 }
 
 int64_t OldestVersionNeeded(const ScheduleSpec& spec, int stage,
                             int64_t update) {
-  return std::max<int64_t>(0, update - Delay(spec, stage));
+  if (!spec.stash) return update;
+  return std::max(SegmentOf(spec, update + 1).first - 1,
+                  update - Delay(spec, stage));
+}
+
+MicrobatchRange InFlightAfter(const ScheduleSpec& spec, int stage,
+                              int64_t update, int64_t fed_updates) {
+  const int64_t first = update * spec.accumulate;
+  if (!Asynchronous(spec)) return {first, first};
+  const Segment segment = SegmentOf(spec, update);
+  const int64_t fed = std::min(segment.last, fed_updates) * spec.accumulate;
+  return {first,
+          std::max(first, std::min(first + WarmupForwards(spec, stage), fed))};
 }
 
 int WeightVersions(const ScheduleSpec& spec, int stage) {
-  return static_cast<int>(Delay(spec, stage)) + 1;
+  return spec.stash ? static_cast<int>(Delay(spec, stage)) + 1 : 1;
 }
 
 int ActivationSlots(const ScheduleSpec& spec, int stage) {
@@ -102,14 +138,15 @@ std::vector<Action> BlockActions(const ScheduleSpec& spec, int stage,
   const int64_t first = (update - 1) * a;
   std::vector<Action> actions;
   if (Asynchronous(spec)) {
-    const int64_t fed = end * a;
+    const Segment segment = SegmentOf(spec, update);
+    const int64_t fed = std::min(segment.last, end) * a;
     const int warmup = WarmupForwards(spec, stage);
     const auto forward = [&](int64_t j) {
       if (j >= fed) return;
       actions.push_back(
           {ActionKind::kForward, j, ForwardVersion(spec, stage, j)});
     };
-    if (update == start + 1) {
+    if (update == std::max(start + 1, segment.first)) {
       for (int64_t j = first; j < first + warmup; ++j) forward(j);
     }
     for (int64_t i = first; i < first + a; ++i) {

@@ -19,15 +19,23 @@ enum class ScheduleKind {
   kAsync1F1B,  // PipeDream: no flush; delay of stage s is ceil((P-1-s) / a)
   k1F1B,       // flush after every update; delay 0
   kGPipe,      // all forwards, all backwards, one update; delay 0
+  k2BW,        // PipeDream-2BW: no flush, two versions; delay 1 everywhere
 };
 
 struct ScheduleSpec {
   ScheduleKind kind = ScheduleKind::kAsync1F1B;
   int stages = 1;      // P
-  int accumulate = 1;  // a
+  int accumulate = 1;  // a; 2BW needs a >= P
   // Synchronous schedules clip by the norm over all stages, which takes one
   // exchange along the pipeline before each update.
   bool global_norm = false;
+  // Backward uses the version its forward used (PipeDream). Without, it uses
+  // the newest one with the activations of the old one (PipeMare), and a stage
+  // keeps one version. Async1F1B only.
+  bool stash = true;
+  // Drain the pipeline every so many updates, so that every stage starts again
+  // from one version (`periodic_sync`); 0: never. Async1F1B only.
+  int64_t sync_every = 0;
 };
 
 enum class ActionKind {
@@ -42,7 +50,7 @@ enum class ActionKind {
 struct Action {
   ActionKind kind = ActionKind::kForward;
   int64_t index = 0;
-  // Weight version that a forward uses, and that its backward uses again.
+  // Weight version that the forward uses.
   int64_t version = 0;
 
   friend bool operator==(const Action&, const Action&) = default;
@@ -77,15 +85,27 @@ int64_t ForwardVersion(const ScheduleSpec& spec, int stage, int64_t microbatch);
 // microbatches of one update, from update Delay + 1 on.
 int64_t Delay(const ScheduleSpec& spec, int stage);
 
-// Staleness that update t must show: min(Delay, t - 1).
+// Staleness that update t must show: min(Delay, updates since the pipeline was
+// last empty).
 int64_t ExpectedStaleness(const ScheduleSpec& spec, int stage, int64_t update);
 
 // Oldest version that must still exist right after update t, so that everything
-// in flight can be finished (or run again from this cut).
+// in flight can be finished (or run again from this cut). Without a stash that
+// is the newest one.
 int64_t OldestVersionNeeded(const ScheduleSpec& spec, int stage,
                             int64_t update);
 
-// Weight copies the stage holds: Delay + 1.
+// Microbatches that are between their forward and their backward at the stage
+// right after update t: [first, end). `fed_updates`: the last update that is
+// fed.
+struct MicrobatchRange {
+  int64_t first = 0;
+  int64_t end = 0;
+};
+MicrobatchRange InFlightAfter(const ScheduleSpec& spec, int stage,
+                              int64_t update, int64_t fed_updates);
+
+// Weight copies the stage holds: Delay + 1, or 1 without a stash.
 int WeightVersions(const ScheduleSpec& spec, int stage);
 
 // Activation slots: microbatches between forward and backward at one time.

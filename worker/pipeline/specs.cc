@@ -1,5 +1,7 @@
 #include "worker/pipeline/specs.h"
 
+#include <algorithm>
+
 #include "common/base/log.h"
 
 namespace gimbal::worker {
@@ -14,6 +16,38 @@ Activation ActivationOf(v1::Activation activation) {
     default:
       return Activation::kGeluTanh;
   }
+}
+
+OptimizerKind KindOf(v1::OptimizerName name) {
+  switch (name) {
+    case v1::OPTIMIZER_NAME_ADAMW:
+    case v1::OPTIMIZER_NAME_NADAMW:
+      return OptimizerKind::kAdamW;
+    case v1::OPTIMIZER_NAME_MUON:
+      return OptimizerKind::kMuon;
+    case v1::OPTIMIZER_NAME_SGD:
+      return OptimizerKind::kSgd;
+    default:
+      return OptimizerKind::kBasisRotation;
+  }
+}
+
+RotationSpec RotationSpecOf(const v1::RunConfig& config) {
+  const v1::RotationSection& rotation = config.optimizer().rotation();
+  return {
+      .source = rotation.source() == v1::ROTATION_SOURCE_FIRST
+                    ? RotationSource::kFirst
+                    : RotationSource::kSecond,
+      .geometry = rotation.geometry() == v1::ROTATION_GEOMETRY_UNILATERAL
+                      ? RotationGeometry::kUnilateral
+                      : RotationGeometry::kBilateral,
+      .max_dim = rotation.max_dim(),
+      .embeddings = rotation.embeddings(),
+      .transport = rotation.moment_transport() == v1::MOMENT_TRANSPORT_ROTATE
+                       ? MomentTransport::kRotate
+                       : MomentTransport::kPermute,
+      .half_basis = config.precision().basis() == v1::PRECISION_FP16,
+      .max_orthogonality_error = rotation.max_orthogonality_error()};
 }
 
 }  // namespace
@@ -42,23 +76,68 @@ ScheduleSpec ScheduleSpecOf(const v1::RunConfig& config) {
     case v1::SCHEDULE_KIND_GPIPE:
       spec.kind = ScheduleKind::kGPipe;
       break;
+    case v1::SCHEDULE_KIND_2BW:
+      spec.kind = ScheduleKind::k2BW;
+      break;
     default:
       spec.kind = ScheduleKind::kAsync1F1B;
   }
-  spec.global_norm = spec.kind != ScheduleKind::kAsync1F1B;
+  spec.global_norm =
+      spec.kind == ScheduleKind::k1F1B || spec.kind == ScheduleKind::kGPipe;
+  spec.stash = config.pipeline().stash() != v1::STASH_KIND_NONE;
+  if (HasMitigation(config, "periodic_sync")) {
+    spec.sync_every = config.staleness().periodic_sync().every();
+  }
   return spec;
 }
 
 OptimizerSpec OptimizerSpecOf(const v1::RunConfig& config) {
   const v1::OptimizerSection& optimizer = config.optimizer();
   GIMBAL_CHECK(optimizer.betas_size() == 2);
-  return {.kind = optimizer.name() == v1::OPTIMIZER_NAME_ADAMW
-                      ? OptimizerKind::kAdamW
-                      : OptimizerKind::kBasisRotation,
+  return {.kind = KindOf(optimizer.name()),
+          .nesterov = optimizer.name() == v1::OPTIMIZER_NAME_NADAMW ||
+                      optimizer.momentum() == v1::MOMENTUM_KIND_NESTEROV,
           .beta1 = optimizer.betas(0),
           .beta2 = optimizer.betas(1),
           .eps = optimizer.eps(),
-          .weight_decay = optimizer.weight_decay()};
+          .weight_decay = optimizer.weight_decay(),
+          .moment_reset = optimizer.moment_reset(),
+          .rotation = RotationSpecOf(config),
+          .muon = {.momentum = optimizer.muon().momentum(),
+                   .iterations = optimizer.muon().iterations()}};
+}
+
+bool HasMitigation(const v1::RunConfig& config, std::string_view name) {
+  const auto& names = config.staleness().mitigation();
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+MitigationSpec MitigationSpecOf(const v1::RunConfig& config) {
+  const v1::StalenessSection& staleness = config.staleness();
+  const auto has = [&](const char* name) {
+    return HasMitigation(config, name);
+  };
+  MitigationSpec spec{.lr_linear = has("lr_linear"),
+                      .lr_slope = staleness.lr_linear().slope(),
+                      .lr_floor = staleness.lr_linear().floor(),
+                      .lr_matrix_factor = staleness.lr_linear().matrix_factor(),
+                      .beta1_by_delay = has("beta1_by_delay"),
+                      .weight_prediction = has("weight_prediction"),
+                      .error_feedback = has("error_feedback")};
+  if (has("lr_discount")) {
+    const int64_t updates = staleness.lr_discount().updates();
+    spec.lr_discount_updates =
+        updates > 0 ? updates : std::max<int64_t>(1, config.run().steps() / 4);
+  }
+  if (has("delay_compensation")) {
+    spec.compensation = staleness.delay_compensation().lambda();
+    spec.compensation_adaptive = staleness.delay_compensation().adaptive();
+    spec.compensation_rotated = staleness.delay_compensation().rotated();
+  }
+  if (has("discrepancy_correction")) {
+    spec.discrepancy_decay = staleness.discrepancy_correction().decay();
+  }
+  return spec;
 }
 
 LrSpec LrSpecOf(const v1::RunConfig& config) {
@@ -94,6 +173,17 @@ StageSpec StageSpecOf(const v1::RunConfig& config,
           .first = placement.stage() == 0,
           .last = placement.stage() == config.pipeline().stages() - 1,
           .microbatch = config.batch().microbatch()};
+}
+
+StageStateSpec StageStateSpecOf(const v1::RunConfig& config,
+                                const v1::StagePlacement& placement) {
+  return {.stage = StageSpecOf(config, placement),
+          .schedule = ScheduleSpecOf(config),
+          .index = placement.stage(),
+          .update = {.optimizer = OptimizerSpecOf(config),
+                     .lr = LrSpecOf(config),
+                     .clip = config.optimizer().clip(),
+                     .mitigation = MitigationSpecOf(config)}};
 }
 
 StageSpec WholeModelOf(const v1::RunConfig& config, int microbatch) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "gimbal/v1/control_service.pb.h"
 #include "gimbal/v1/run_config.pb.h"
@@ -11,6 +12,7 @@
 #include "worker/optim/lr_schedule.h"
 #include "worker/optim/optimizer.h"
 #include "worker/pipeline/schedule.h"
+#include "worker/pipeline/stage_state.h"
 
 namespace gimbal::worker {
 
@@ -18,12 +20,16 @@ namespace gimbal::worker {
 ModelSpec ModelSpecOf(const v1::RunConfig& config);
 ScheduleSpec ScheduleSpecOf(const v1::RunConfig& config);
 OptimizerSpec OptimizerSpecOf(const v1::RunConfig& config);
+MitigationSpec MitigationSpecOf(const v1::RunConfig& config);
+bool HasMitigation(const v1::RunConfig& config, std::string_view name);
 LrSpec LrSpecOf(const v1::RunConfig& config);
 DataFormat DataFormatOf(const v1::RunConfig& config);
 
 // The part of the model that a placement names.
 StageSpec StageSpecOf(const v1::RunConfig& config,
                       const v1::StagePlacement& placement);
+StageStateSpec StageStateSpecOf(const v1::RunConfig& config,
+                                const v1::StagePlacement& placement);
 // The whole model as one stage.
 StageSpec WholeModelOf(const v1::RunConfig& config, int microbatch);
 

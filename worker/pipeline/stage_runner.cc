@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
-#include "worker/optim/refresh.h"
 
 namespace gimbal::worker {
 namespace {
@@ -36,58 +35,72 @@ class PhaseTimer {
 StageRunner::StageRunner(const StageOptions& options, StageEvents events)
     : options_(options),
       events_(std::move(events)),
-      state_(options.stage, options.schedule, options.index, options.optimizer),
-      stage_(options.stage),
+      state_(options.spec),
+      stage_(options.spec.stage),
       in_flight_(static_cast<size_t>(
-          ActivationSlots(options.schedule, options.index))),
-      grads_(state_.table.size()),
+          ActivationSlots(options.spec.schedule, options.spec.index))),
+      grads_(state_.table().size()),
       made_(Now()) {
+  const StageSpec& spec = options.spec.stage;
   for (size_t i = 0; i < in_flight_.size(); ++i) {
     slots_.push_back(stage_.NewSlot());
+    if (schedule().stash) continue;
+    state_.in_flight.push_back({.values = stage_.values(slots_.back().get())});
   }
-  const auto tokens = static_cast<size_t>(options.stage.microbatch *
-                                          options.stage.model.context);
-  if (options.stage.first) tokens_.resize(tokens);
-  if (options.stage.last) targets_.resize(tokens);
-  memory_bytes_ = state_.stash.bytes() + state_.table.size() * 4 +
-                  state_.optimizer->state_bytes() + stage_.scratch_bytes() +
+  const auto tokens = static_cast<size_t>(spec.microbatch * spec.model.context);
+  if (spec.first) tokens_.resize(tokens);
+  if (spec.last) targets_.resize(tokens);
+  const StageState::Bytes bytes = StageState::Count(options.spec);
+  memory_bytes_ = bytes.weights + bytes.optimizer + grads_.bytes() +
+                  stage_.scratch_bytes() +
                   stage_.slot_bytes() * static_cast<int64_t>(slots_.size());
   SetActivity("waits for the start");
 }
 
 void StageRunner::Connect(Link* up, Link* down) {
-  GIMBAL_CHECK((up == nullptr) == options_.stage.first);
-  GIMBAL_CHECK((down == nullptr) == options_.stage.last);
+  GIMBAL_CHECK((up == nullptr) == first());
+  GIMBAL_CHECK((down == nullptr) == last());
   up_ = up;
   down_ = down;
 }
 
 void StageRunner::Start(int64_t start) {
-  GIMBAL_CHECK(state_.stash.newest() == start);
+  GIMBAL_CHECK(state_.stash().newest() == start);
   start_ = start;
+  for (size_t i = 0; i < state_.in_flight.size(); ++i) {
+    const int64_t j = state_.in_flight[i].microbatch;
+    if (j < 0) continue;
+    in_flight_[i] = {.microbatch = j,
+                     .version = ForwardVersion(schedule(), index(), j),
+                     .restored = true};
+    if (!first()) continue;
+    options_.train->Fill(j, tokens_.data(), nullptr);
+    stage_.SetTokens(tokens_, slots_[i].get());
+  }
 }
 
 bool StageRunner::NextBlock(const Grants& grants) {
-  const int64_t update = state_.stash.newest() + 1;
-  const std::optional<Grants::Block> block = grants.Find(update);
+  const int64_t update = state_.stash().newest() + 1;
+  const std::optional<Grants::Block> block = grants.Find(index(), update);
   if (!block) return false;
-  program_ = BlockActions(options_.schedule, options_.index, update, start_,
-                          block->end, block->cut);
+  program_ =
+      BlockActions(schedule(), index(), update, start_, block->end, block->cut);
   position_ = 0;
+  refreshes_ = block->refresh && state_.update().optimizer().has_bases();
   return true;
 }
 
 absl::StatusOr<StageRunner::Progress> StageRunner::Step(const Grants& grants) {
   if (position_ == program_.size() && !NextBlock(grants)) {
     const std::optional<int64_t> last = grants.final_update();
-    if (last && state_.stash.newest() >= *last) {
+    if (last && state_.stash().newest() >= *last) {
       SetActivity("finished");
       return Progress::kFinished;
     }
     GIMBAL_ASSIGN_OR_RETURN(
         const bool ran,
         Blocked(nullptr, absl::StrCat("waits for leave to run update ",
-                                      state_.stash.newest() + 1)));
+                                      state_.stash().newest() + 1)));
     return ran ? Progress::kRan : Progress::kBlocked;
   }
   GIMBAL_ASSIGN_OR_RETURN(const bool ran, Run(program_[position_]));
@@ -113,7 +126,7 @@ absl::StatusOr<bool> StageRunner::Run(const Action& action) {
     }
     case ActionKind::kUpdate: {
       PhaseTimer timer(status_mutex_,
-                       Refreshes(action.index) ? times.refresh : times.update);
+                       refreshes_ ? times.refresh : times.update);
       return RunUpdate(action.index);
     }
     case ActionKind::kEvaluate: {
@@ -128,54 +141,39 @@ absl::StatusOr<bool> StageRunner::Run(const Action& action) {
   return absl::InternalError("unknown action");
 }
 
-bool StageRunner::Refreshes(int64_t update) const {
-  return options_.optimizer.kind == OptimizerKind::kBasisRotation &&
-         RefreshDue(update, options_.refresh_period);
-}
-
 absl::StatusOr<bool> StageRunner::RunUpdate(int64_t update) {
   SetActivity(absl::StrCat("update ", update));
-  WeightStash& stash = state_.stash;
-  const int64_t expected =
-      ExpectedStaleness(options_.schedule, options_.index, update);
-  if (staleness_ != expected || stash.newest() + 1 != update) {
+  const int64_t newest = state_.stash().newest();
+  const int64_t expected = ExpectedStaleness(schedule(), index(), update);
+  if (staleness_ != expected || newest + 1 != update) {
     return absl::DataLossError(absl::StrCat(
-        "stage ", options_.index, ", update ", update, ": measured staleness ",
-        staleness_, " instead of ", expected, " (weight version ",
-        stash.newest(), "); the schedule was not kept"));
+        "stage ", index(), ", update ", update, ": measured staleness ",
+        staleness_, " instead of ", expected, " (weight version ", newest,
+        "); the schedule was not kept"));
   }
   double squares = 0;
   if (layer_squares_.empty()) {
-    layer_squares_ = LayerSquareSums(state_.table, grads_.data());
+    layer_squares_ = LayerSquareSums(state_.table(), grads_.data());
   }
   for (size_t i = layer_squares_.size(); i-- > 0;) squares += layer_squares_[i];
-  const bool refresh = Refreshes(update);
-  const double norm_square =
-      options_.schedule.global_norm ? norm_total_ : squares;
-  state_.optimizer->Step({.update = update,
-                          .lr = LearningRate(options_.lr, update),
-                          .refresh = refresh,
-                          .scale = ClipScale(norm_square, options_.clip)},
-                         stash.Get(update - 1), grads_.data(),
-                         stash.SlotFor(update));
-  stash.Publish(update);
+  state_.Advance(update, staleness_,
+                 schedule().global_norm ? norm_total_ : squares, refreshes_,
+                 grads_.data());
 
-  UpdateReport report{.stage = options_.index,
+  UpdateReport report{.stage = index(),
                       .update = update,
                       .staleness = staleness_,
                       .staleness_expected = expected,
-                      .gradient_square_sum = squares,
-                      .refreshed = refresh};
-  if (options_.stage.last) {
-    report.loss = loss_sum_ / options_.schedule.accumulate;
-  }
+                      .gradient_square_sum = squares};
+  if (refreshes_) report.refreshed = state_.update().optimizer().basis_health();
+  if (last()) report.loss = loss_sum_ / schedule().accumulate;
   loss_sum_ = 0;
   staleness_ = 0;
   layer_squares_.clear();
   {
     std::lock_guard lock(status_mutex_);
     status_.weight_version = update;
-    status_.refreshes += refresh ? 1 : 0;
+    status_.refreshes += refreshes_ ? 1 : 0;
   }
   events_.updated(report);
   return true;
@@ -183,7 +181,10 @@ absl::StatusOr<bool> StageRunner::RunUpdate(int64_t update) {
 
 absl::StatusOr<bool> StageRunner::RunSnapshot(int64_t update) {
   SetActivity(absl::StrCat("snapshot of update ", update));
-  if (events_.snapshot(options_.index, update, state_)) return true;
+  for (size_t i = 0; i < state_.in_flight.size(); ++i) {
+    state_.in_flight[i].microbatch = in_flight_[i].microbatch;
+  }
+  if (events_.snapshot(index(), update, state_)) return true;
   return Blocked(nullptr, "waits for the last snapshot to be written");
 }
 
@@ -193,9 +194,9 @@ absl::StatusOr<bool> StageRunner::Blocked(const Link* link,
   if (link != nullptr && !link->status().ok()) {
     const absl::Status status = link->status();
     return absl::Status(
-        status.code(), absl::StrCat("edge ", link->spec().identity.edge,
-                                    ", stage ", options_.index, " ", what, ": ",
-                                    absl::string_view(status.message())));
+        status.code(),
+        absl::StrCat("edge ", link->spec().identity.edge, ", stage ", index(),
+                     " ", what, ": ", absl::string_view(status.message())));
   }
   return false;
 }
@@ -210,8 +211,8 @@ RunnerStatus StageRunner::status() const {
   RunnerStatus status = status_;
   status.seconds = base::Seconds(Now() - made_).count();
   status.memory_bytes = memory_bytes_;
-  status.stash_bytes = state_.stash.bytes();
-  status.stash_versions = state_.stash.versions();
+  status.stash_bytes = state_.stash().bytes();
+  status.stash_versions = state_.stash().versions();
   return status;
 }
 

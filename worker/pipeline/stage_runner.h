@@ -27,13 +27,7 @@
 namespace gimbal::worker {
 
 struct StageOptions {
-  int index = 0;  // of the stage
-  StageSpec stage;
-  ScheduleSpec schedule;
-  OptimizerSpec optimizer;
-  LrSpec lr;
-  double clip = 0;  // 0: none
-  int refresh_period = 1;
+  StageStateSpec spec;
   int eval_batches = 0;
   // Read by the first and the last stage; null elsewhere. `valid` may be null,
   // then no evaluation must be granted.
@@ -47,8 +41,8 @@ struct UpdateReport {
   int64_t staleness = 0;
   int64_t staleness_expected = 0;
   double gradient_square_sum = 0;
-  std::optional<double> loss;  // last stage
-  bool refreshed = false;
+  std::optional<double> loss;            // last stage
+  std::optional<BasisHealth> refreshed;  // measured by a refresh
 };
 
 // What a stage tells the world, on the executor's thread.
@@ -87,8 +81,8 @@ class StageRunner {
 
   StageRunner(const StageOptions& options, StageEvents events);
 
-  int index() const { return options_.index; }
-  // To be filled before Start: weights (and what is stashed) of the cut.
+  int index() const { return options_.spec.index; }
+  // To be filled before Start: the state of the cut.
   StageState& state() { return state_; }
   // Links to the stage before and after; null at the ends. They must outlive
   // the runner's last Step.
@@ -109,10 +103,13 @@ class StageRunner {
     int64_t microbatch = -1;
     int64_t version = -1;
     uint64_t samples = 0;
+    bool restored = false;  // its forward ran before a restart
   };
 
   bool NextBlock(const Grants& grants);
-  bool Refreshes(int64_t update) const;
+  const ScheduleSpec& schedule() const { return options_.spec.schedule; }
+  bool first() const { return options_.spec.stage.first; }
+  bool last() const { return options_.spec.stage.last; }
   absl::StatusOr<bool> Run(const Action& action);
   absl::StatusOr<bool> RunForward(const Action& action);
   absl::StatusOr<bool> RunBackward(const Action& action);
@@ -155,6 +152,7 @@ class StageRunner {
   int64_t start_ = 0;
   std::vector<Action> program_;  // of the current block
   size_t position_ = 0;
+  bool refreshes_ = false;  // the block's update
 
   // Of the minibatch whose backwards are running.
   double loss_sum_ = 0;

@@ -12,7 +12,7 @@ absl::StatusOr<std::optional<StageRunner::Input>> StageRunner::TakeInput(
     MessageKind kind, const BatchSampler* data, int64_t microbatch,
     int64_t index, int part) {
   Input input;
-  if (options_.stage.first) {
+  if (first()) {
     data->Fill(microbatch, tokens_.data(), nullptr);
     input.tensors.tokens = tokens_;
     input.samples = data->Digest(microbatch);
@@ -23,7 +23,7 @@ absl::StatusOr<std::optional<StageRunner::Input>> StageRunner::TakeInput(
         reinterpret_cast<const float*>(input.message->payload.data());
     input.samples = input.message->header.samples;
   }
-  if (options_.stage.last) {
+  if (last()) {
     data->Fill(microbatch, nullptr, targets_.data());
     input.tensors.targets = targets_;
     if (input.samples != data->Digest(microbatch)) {
@@ -57,21 +57,25 @@ absl::StatusOr<bool> StageRunner::RunForward(const Action& action) {
   const int64_t j = action.index;
   if (down_ != nullptr && !down_->Writable()) {
     return Blocked(down_, absl::StrCat("waits to send forward ", j,
-                                       " to stage ", options_.index + 1));
+                                       " to stage ", index() + 1));
   }
   GIMBAL_ASSIGN_OR_RETURN(
       std::optional<Input> input,
       TakeInput(MessageKind::kForward, options_.train, j, j, 0));
   if (!input) {
     return Blocked(up_, absl::StrCat("waits for forward ", j, " from stage ",
-                                     options_.index - 1));
+                                     index() - 1));
   }
   SetActivity(absl::StrCat("forward ", j));
   const size_t at = static_cast<size_t>(j) % slots_.size();
   ActivationSlot<float>* slot = slots_[at].get();
-  stage_.Forward(state_.stash.Get(action.version), input->tensors, slot);
+  // A restored forward is not run again, its weights are gone: only its output
+  // goes on once more.
+  if (!in_flight_[at].restored) {
+    stage_.Forward(state_.ForwardWeights(action.version), input->tensors, slot);
+  }
   in_flight_[at] = {j, action.version, input->samples};
-  if (options_.stage.last) loss_sum_ += stage_.loss(*slot);
+  if (last()) loss_sum_ += stage_.loss(*slot);
   if (down_ != nullptr) {
     SendOutput(MessageKind::kForward, *slot, input->samples, j, 0);
   }
@@ -82,7 +86,7 @@ absl::StatusOr<bool> StageRunner::RunBackward(const Action& action) {
   const int64_t j = action.index;
   if (up_ != nullptr && !up_->Writable()) {
     return Blocked(up_, absl::StrCat("waits to send backward ", j, " to stage ",
-                                     options_.index - 1));
+                                     index() - 1));
   }
   const size_t at = static_cast<size_t>(j) % slots_.size();
   const InFlight& flight = in_flight_[at];
@@ -92,19 +96,19 @@ absl::StatusOr<bool> StageRunner::RunBackward(const Action& action) {
     received = down_->Take(MessageKind::kBackward, j);
     if (!received) {
       return Blocked(down_, absl::StrCat("waits for backward ", j,
-                                         " from stage ", options_.index + 1));
+                                         " from stage ", index() + 1));
     }
     doutput = reinterpret_cast<const float*>(received->payload.data());
   }
   if (flight.microbatch != j || flight.version != action.version ||
       (received && received->header.samples != flight.samples)) {
     return absl::DataLossError(
-        absl::StrCat("stage ", options_.index, ": backward ", j,
+        absl::StrCat("stage ", index(), ": backward ", j,
                      " met the activations of microbatch ", flight.microbatch));
   }
   SetActivity(absl::StrCat("backward ", j));
-  if (j % options_.schedule.accumulate == 0) {
-    std::memset(grads_.data(), 0, static_cast<size_t>(state_.table.size()) * 4);
+  if (j % schedule().accumulate == 0) {
+    std::memset(grads_.data(), 0, static_cast<size_t>(grads_.size()) * 4);
   }
   Message message;
   float* dinput = nullptr;
@@ -112,10 +116,10 @@ absl::StatusOr<bool> StageRunner::RunBackward(const Action& action) {
     message.payload = up_->TakeBuffer(stage_.boundary_size() * 4);
     dinput = reinterpret_cast<float*>(message.payload.data());
   }
-  stage_.Backward(state_.stash.Get(action.version), doutput,
-                  1.0 / options_.schedule.accumulate, slots_[at].get(),
-                  grads_.data(), dinput);
-  staleness_ = std::max(staleness_, state_.stash.newest() - flight.version);
+  stage_.Backward(state_.BackwardWeights(action.version), doutput,
+                  1.0 / schedule().accumulate, slots_[at].get(), grads_.data(),
+                  dinput);
+  staleness_ = std::max(staleness_, state_.stash().newest() - flight.version);
   if (up_ != nullptr) {
     message.header.kind = MessageKind::kBackward;
     message.header.index = j;
@@ -133,31 +137,31 @@ absl::StatusOr<bool> StageRunner::RunBackward(const Action& action) {
 absl::StatusOr<bool> StageRunner::RunEvaluate(int64_t update) {
   // After an update one slot is free in every schedule: the one that the next
   // forward takes.
-  const int64_t next = update * options_.schedule.accumulate +
-                       WarmupForwards(options_.schedule, options_.index);
+  const int64_t next =
+      update * schedule().accumulate + WarmupForwards(schedule(), index());
   ActivationSlot<float>* slot =
       slots_[static_cast<size_t>(next) % slots_.size()].get();
   for (; eval_part_ < options_.eval_batches; ++eval_part_) {
     if (down_ != nullptr && !down_->Writable()) {
       return Blocked(down_, absl::StrCat("waits to send evaluation ", update,
-                                         " to stage ", options_.index + 1));
+                                         " to stage ", index() + 1));
     }
     GIMBAL_ASSIGN_OR_RETURN(std::optional<Input> input,
                             TakeInput(MessageKind::kEvaluate, options_.valid,
                                       eval_part_, update, eval_part_));
     if (!input) {
       return Blocked(up_, absl::StrCat("waits for evaluation ", update,
-                                       " from stage ", options_.index - 1));
+                                       " from stage ", index() - 1));
     }
     SetActivity(absl::StrCat("evaluation ", update));
-    stage_.Forward(state_.stash.Get(update), input->tensors, slot);
-    if (options_.stage.last) eval_loss_sum_ += stage_.loss(*slot);
+    stage_.Forward(state_.newest(), input->tensors, slot);
+    if (last()) eval_loss_sum_ += stage_.loss(*slot);
     if (down_ != nullptr) {
       SendOutput(MessageKind::kEvaluate, *slot, input->samples, update,
                  eval_part_);
     }
   }
-  if (options_.stage.last) {
+  if (last()) {
     events_.evaluated(update, eval_loss_sum_ / options_.eval_batches);
   }
   eval_part_ = 0;
@@ -176,7 +180,7 @@ absl::StatusOr<bool> StageRunner::RunNorm(int64_t update) {
       if (!part) return Blocked(down_, "waits for the norm of later stages");
       sum = *part;
     }
-    layer_squares_ = LayerSquareSums(state_.table, grads_.data());
+    layer_squares_ = LayerSquareSums(state_.table(), grads_.data());
     for (size_t i = layer_squares_.size(); i-- > 0;) sum += layer_squares_[i];
     norm_part_ = sum;
     if (up_ != nullptr) SendNorm(up_, MessageKind::kNormPart, update, sum);

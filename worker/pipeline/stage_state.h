@@ -1,27 +1,87 @@
-// Everything of a stage that a checkpoint holds: parameters by version and
-// optimizer state. What is in flight is not here: it is computed again.
+// Everything of a stage that a checkpoint holds: parameters by version and the
+// state of the update rule. What is in flight is computed again after a
+// restart, unless nothing is stashed: then its weights are gone, and its
+// activations are part of the state.
+//
+// Not thread-safe.
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <span>
+#include <vector>
 
+#include "worker/compute/aligned_buffer.h"
 #include "worker/model/parameter_table.h"
-#include "worker/optim/optimizer.h"
+#include "worker/optim/stage_update.h"
 #include "worker/pipeline/schedule.h"
 #include "worker/pipeline/weight_stash.h"
 
 namespace gimbal::worker {
 
-struct StageState {
-  StageState(const StageSpec& stage, const ScheduleSpec& schedule, int index,
-             const OptimizerSpec& optimizer_spec)
-      : table(ParameterTable::ForStage(stage)),
-        stash(table.size(), WeightVersions(schedule, index)),
-        optimizer(MakeOptimizer<float>(optimizer_spec, table)) {}
+struct StageStateSpec {
+  StageSpec stage;
+  ScheduleSpec schedule;
+  int index = 0;
+  // `delay` is set from the schedule.
+  StageUpdateSpec update;
+};
 
-  const ParameterTable table;
-  WeightStash stash;
-  const std::unique_ptr<Optimizer<float>> optimizer;
+class StageState {
+ public:
+  explicit StageState(const StageStateSpec& spec);
+
+  // Bytes that a state of this spec holds.
+  struct Bytes {
+    int64_t weights = 0;  // all arenas of them
+    int weight_arenas = 0;
+    int64_t optimizer = 0;  // the update rule, scratch included
+    int64_t snapshot = 0;   // a copy for a checkpoint, activations not counted
+  };
+  static Bytes Count(const StageStateSpec& spec);
+
+  const StageStateSpec& spec() const { return spec_; }
+  const ParameterTable& table() const { return table_; }
+  StageUpdate& update() { return update_; }
+  const StageUpdate& update() const { return update_; }
+  // What forwards use, by version.
+  WeightStash& stash() { return stash_; }
+  const WeightStash& stash() const { return stash_; }
+
+  // Fills version 0.
+  void Initialize(uint64_t seed, double init_std);
+  // The state of the cut after `update` has been read into newest(), stash()
+  // and update().
+  void Restored();
+
+  // The newest weights, without prediction: what is trained and saved.
+  const float* newest() const;
+  // To be filled when a state is read; `update` is its version.
+  float* newest_to_fill(int64_t update);
+  bool predicts() const { return update_.needs().prediction; }
+
+  const float* ForwardWeights(int64_t version) const;
+  // `version`: of the forward.
+  const float* BackwardWeights(int64_t version) const;
+
+  // Applies update t. `staleness` is that of the gradient; `grads` is used up.
+  void Advance(int64_t update, int64_t staleness, double square_sum,
+               bool refresh, float* grads);
+
+  // Memory of the activations in flight, when nothing is stashed; views that
+  // the stage's runner sets. microbatch -1: nothing in flight.
+  struct InFlight {
+    int64_t microbatch = -1;
+    std::span<float> values;
+  };
+  std::vector<InFlight> in_flight;
+
+ private:
+  const StageStateSpec spec_;
+  const ParameterTable table_;
+  StageUpdate update_;
+  WeightStash stash_;
+  compute::AlignedBuffer<float> newest_;    // with prediction
+  compute::AlignedBuffer<float> backward_;  // with discrepancy correction
 };
 
 }  // namespace gimbal::worker

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "tests/support/local_pipeline.h"
+#include "tests/support/methods.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
@@ -27,48 +28,17 @@ PipelineOptions OptionsOf(const Case& test_case) {
   PipelineOptions options;
   options.model.layers = std::max(4, test_case.stages);
   options.schedule = {test_case.kind, test_case.stages, test_case.accumulate,
-                      test_case.kind != ScheduleKind::kAsync1F1B};
+                      test_case.kind == ScheduleKind::k1F1B ||
+                          test_case.kind == ScheduleKind::kGPipe};
   options.cuts[4] = {.evaluate = true};
   options.cuts[12] = {.evaluate = true};
   return options;
 }
 
-class Contract : public ::testing::TestWithParam<Case> {};
-
-TEST_P(Contract, NumbersDoNotDependOnTheWorkers) {
-  PipelineOptions options = OptionsOf(GetParam());
-  const PipelineResult reference = RunPipeline(options);
-  ASSERT_THAT(reference.status, IsOk());
-  ASSERT_EQ(reference.losses.size(), 12u);
-  ASSERT_EQ(reference.evaluations.size(), 2u);
-  for (const int workers : {2, options.schedule.stages}) {
-    if (workers > options.schedule.stages) continue;
-    options.workers = workers;
-    const PipelineResult result = RunPipeline(options);
-    ASSERT_THAT(result.status, IsOk());
-    EXPECT_TRUE(result.SameNumbers(reference)) << workers << " workers";
-  }
-}
-
-TEST_P(Contract, StalenessIsTheDelay) {
-  const PipelineOptions options = OptionsOf(GetParam());
-  const PipelineResult result = RunPipeline(options);
-  for (const auto& [update, staleness] : result.staleness) {
-    for (int s = 0; s < options.schedule.stages; ++s) {
-      const int64_t distance = options.schedule.stages - 1 - s;
-      const int64_t a = options.schedule.accumulate;
-      const int64_t delay = options.schedule.kind == ScheduleKind::kAsync1F1B
-                                ? (distance + a - 1) / a
-                                : 0;
-      EXPECT_EQ(staleness[static_cast<size_t>(s)], std::min(delay, update - 1))
-          << "stage " << s << ", update " << update;
-    }
-  }
-}
-
-TEST_P(Contract, RestartFromACutGoesOnWithTheSameNumbers) {
+// Restarts from the cut after update 7 of 12, on two workers.
+void ExpectSameAfterARestart(const PipelineOptions& given) {
   const test_support::TempDir folder;
-  PipelineOptions options = OptionsOf(GetParam());
+  PipelineOptions options = given;
   options.checkpoint_root = folder.path();
   const PipelineResult whole = RunPipeline(options);
   ASSERT_THAT(whole.status, IsOk());
@@ -95,6 +65,45 @@ TEST_P(Contract, RestartFromACutGoesOnWithTheSameNumbers) {
   EXPECT_EQ(rest.evaluations.at(12), whole.evaluations.at(12));
 }
 
+class Contract : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Contract, NumbersDoNotDependOnTheWorkers) {
+  PipelineOptions options = OptionsOf(GetParam());
+  const PipelineResult reference = RunPipeline(options);
+  ASSERT_THAT(reference.status, IsOk());
+  ASSERT_EQ(reference.losses.size(), 12u);
+  ASSERT_EQ(reference.evaluations.size(), 2u);
+  for (const int workers : {2, options.schedule.stages}) {
+    if (workers > options.schedule.stages) continue;
+    options.workers = workers;
+    const PipelineResult result = RunPipeline(options);
+    ASSERT_THAT(result.status, IsOk());
+    EXPECT_TRUE(result.SameNumbers(reference)) << workers << " workers";
+  }
+}
+
+TEST_P(Contract, StalenessIsTheDelay) {
+  const PipelineOptions options = OptionsOf(GetParam());
+  const PipelineResult result = RunPipeline(options);
+  for (const auto& [update, staleness] : result.staleness) {
+    for (int s = 0; s < options.schedule.stages; ++s) {
+      const int64_t distance = options.schedule.stages - 1 - s;
+      const int64_t a = options.schedule.accumulate;
+      int64_t delay = 0;
+      if (options.schedule.kind == ScheduleKind::k2BW) delay = 1;
+      if (options.schedule.kind == ScheduleKind::kAsync1F1B) {
+        delay = (distance + a - 1) / a;
+      }
+      EXPECT_EQ(staleness[static_cast<size_t>(s)], std::min(delay, update - 1))
+          << "stage " << s << ", update " << update;
+    }
+  }
+}
+
+TEST_P(Contract, RestartFromACutGoesOnWithTheSameNumbers) {
+  ExpectSameAfterARestart(OptionsOf(GetParam()));
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Contract, ::testing::ValuesIn([] {
                            std::vector<Case> cases;
                            for (ScheduleKind kind :
@@ -106,8 +115,78 @@ INSTANTIATE_TEST_SUITE_P(All, Contract, ::testing::ValuesIn([] {
                                }
                              }
                            }
+                           cases.push_back({ScheduleKind::k2BW, 1, 1});
+                           cases.push_back({ScheduleKind::k2BW, 2, 3});
+                           cases.push_back({ScheduleKind::k2BW, 4, 4});
                            return cases;
                          }()));
+
+// Every optimizer and every mitigation, asynchronous on four stages: the same
+// numbers on one, two and four workers, and after a restart.
+void ExpectContract(const PipelineOptions& given) {
+  PipelineOptions options = given;
+  const PipelineResult reference = RunPipeline(options);
+  ASSERT_THAT(reference.status, IsOk());
+  for (const int workers : {2, 4}) {
+    options.workers = workers;
+    EXPECT_TRUE(RunPipeline(options).SameNumbers(reference))
+        << workers << " workers";
+  }
+  ExpectSameAfterARestart(options);
+}
+
+class EveryOptimizer
+    : public ::testing::TestWithParam<test_support::NamedOptimizer> {};
+
+TEST_P(EveryOptimizer, HoldsTheContract) {
+  PipelineOptions options = OptionsOf({ScheduleKind::kAsync1F1B, 4, 1});
+  options.optimizer = GetParam().spec;
+  ExpectContract(options);
+}
+
+INSTANTIATE_TEST_SUITE_P(, EveryOptimizer,
+                         ::testing::ValuesIn(test_support::AllOptimizers()),
+                         [](const auto& info) { return info.param.name; });
+
+class EveryMitigation
+    : public ::testing::TestWithParam<test_support::NamedMitigation> {
+ protected:
+  static PipelineOptions Options(int stages, int accumulate) {
+    PipelineOptions options =
+        OptionsOf({ScheduleKind::kAsync1F1B, stages, accumulate});
+    const test_support::NamedMitigation& method = GetParam();
+    options.optimizer = method.optimizer;
+    options.mitigation = method.spec;
+    options.schedule.stash = method.stash;
+    options.schedule.sync_every = method.sync_every;
+    return options;
+  }
+};
+
+TEST_P(EveryMitigation, HoldsTheContract) {
+  for (const int accumulate : {1, 2}) {
+    ExpectContract(Options(4, accumulate));
+  }
+}
+
+// It does something where there is delay, and nothing where there is none.
+TEST_P(EveryMitigation, LeavesDelayZeroAlone) {
+  PipelineOptions mitigated = Options(1, 1);
+  PipelineOptions plain = OptionsOf({ScheduleKind::kAsync1F1B, 1, 1});
+  plain.optimizer = mitigated.optimizer;
+  EXPECT_TRUE(RunPipeline(mitigated).SameNumbers(RunPipeline(plain)));
+}
+
+TEST_P(EveryMitigation, ChangesWhatIsStale) {
+  PipelineOptions mitigated = Options(4, 1);
+  PipelineOptions plain = OptionsOf({ScheduleKind::kAsync1F1B, 4, 1});
+  plain.optimizer = mitigated.optimizer;
+  EXPECT_NE(RunPipeline(mitigated).losses, RunPipeline(plain).losses);
+}
+
+INSTANTIATE_TEST_SUITE_P(, EveryMitigation,
+                         ::testing::ValuesIn(test_support::AllMitigations()),
+                         [](const auto& info) { return info.param.name; });
 
 TEST(DeepPipeline, ThirtyTwoStagesOnOneAndTwoWorkers) {
   PipelineOptions options = OptionsOf({ScheduleKind::kAsync1F1B, 32, 1});
@@ -157,11 +236,10 @@ TEST(Synchronous, StageCountAndScheduleChangeNothing) {
 
 // P = 1 has no delay: asynchronous and synchronous are the same optimizer.
 TEST(Synchronous, OneStageIsThePlainOptimizer) {
-  for (const OptimizerKind optimizer :
-       {OptimizerKind::kAdamW, OptimizerKind::kBasisRotation}) {
+  for (const auto& optimizer : test_support::AllOptimizers()) {
     PipelineOptions asynchronous = OptionsOf({ScheduleKind::kAsync1F1B, 1, 2});
     PipelineOptions synchronous = OptionsOf({ScheduleKind::kGPipe, 1, 2});
-    asynchronous.optimizer.kind = synchronous.optimizer.kind = optimizer;
+    asynchronous.optimizer = synchronous.optimizer = optimizer.spec;
     EXPECT_TRUE(
         RunPipeline(asynchronous).SameNumbers(RunPipeline(synchronous)));
   }

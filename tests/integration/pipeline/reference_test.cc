@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/support/local_pipeline.h"
+#include "tests/support/methods.h"
 #include "tests/support/status_matchers.h"
 #include "worker/compute/runtime.h"
 
@@ -42,8 +43,8 @@ class Reference {
          test_support::SplitEvenly(options.model, stages, options.microbatch)) {
       tables_.push_back(
           std::make_unique<ParameterTable>(ParameterTable::ForStage(spec)));
-      optimizers_.push_back(
-          MakeOptimizer<float>(options.optimizer, *tables_.back()));
+      optimizers_.push_back(std::make_unique<Optimizer<float>>(
+          options.optimizer, *tables_.back()));
       Arena weights(static_cast<size_t>(tables_.back()->size()));
       tables_.back()->Initialize(options.seed, 0.3, weights.data());
       history_.push_back({weights});
@@ -131,11 +132,10 @@ void ExpectSameNumbers(const PipelineOptions& options,
 }
 
 TEST(Reference, FourAsynchronousStages) {
-  for (const OptimizerKind optimizer :
-       {OptimizerKind::kAdamW, OptimizerKind::kBasisRotation}) {
+  for (const auto& optimizer : test_support::AllOptimizers()) {
     PipelineOptions options;
     options.schedule = {ScheduleKind::kAsync1F1B, 4, 1};
-    options.optimizer.kind = optimizer;
+    options.optimizer = optimizer.spec;
     options.workers = 2;
     options.updates = 20;
     ExpectSameNumbers(options, {3, 2, 1, 0});
@@ -144,14 +144,13 @@ TEST(Reference, FourAsynchronousStages) {
 
 // Delay 0 is the plain optimizer, bit for bit.
 TEST(Reference, DelayZeroIsThePlainOptimizer) {
-  for (const OptimizerKind optimizer :
-       {OptimizerKind::kAdamW, OptimizerKind::kBasisRotation}) {
+  for (const auto& optimizer : test_support::AllOptimizers()) {
     for (const ScheduleKind kind :
          {ScheduleKind::kAsync1F1B, ScheduleKind::k1F1B,
           ScheduleKind::kGPipe}) {
       PipelineOptions options;
       options.schedule = {kind, 1, 1, kind != ScheduleKind::kAsync1F1B};
-      options.optimizer.kind = optimizer;
+      options.optimizer = optimizer.spec;
       ExpectSameNumbers(options, {0});
     }
   }

@@ -31,38 +31,39 @@ const StageSpec kStage{.model = {.layers = 3,
                        .microbatch = 1};
 // Stage 1 of 4: three versions.
 const ScheduleSpec kSchedule{ScheduleKind::kAsync1F1B, 4, 1};
-const OptimizerSpec kOptimizer{.kind = OptimizerKind::kBasisRotation};
+const StageStateSpec kSpec{
+    .stage = kStage,
+    .schedule = kSchedule,
+    .index = 1,
+    .update = {.optimizer = {.kind = OptimizerKind::kBasisRotation},
+               .lr = {.kind = LrKind::kConstant, .peak = 0.01}}};
 
 // A state as after `updates` updates with random gradients.
 std::unique_ptr<StageState> Trained(int64_t updates) {
-  auto state = std::make_unique<StageState>(kStage, kSchedule, 1, kOptimizer);
-  state->table.Initialize(1, 0.1, state->stash.SlotFor(0));
-  state->stash.Publish(0);
-  std::vector<float> grads(static_cast<size_t>(state->table.size()));
+  auto state = std::make_unique<StageState>(kSpec);
+  state->Initialize(1, 0.1);
+  std::vector<float> grads(static_cast<size_t>(state->table().size()));
   for (int64_t t = 1; t <= updates; ++t) {
-    for (const Param& p : state->table.params()) {
+    for (const Param& p : state->table().params()) {
       for (int64_t i = p.offset; i < p.offset + p.size(); ++i) {
         grads[static_cast<size_t>(i)] = static_cast<float>(base::RandomNormal(
             2, static_cast<uint64_t>(t), static_cast<uint64_t>(i)));
       }
     }
-    state->optimizer->Step({.update = t, .lr = 0.01, .refresh = t % 3 == 0},
-                           state->stash.Get(t - 1), grads.data(),
-                           state->stash.SlotFor(t));
-    state->stash.Publish(t);
+    state->Advance(t, 0, 1.0, t % 3 == 0, grads.data());
   }
   return state;
 }
 
 void ExpectSame(const StageState& a, const StageState& b) {
-  ASSERT_EQ(a.stash.newest(), b.stash.newest());
-  ASSERT_EQ(a.stash.oldest(), b.stash.oldest());
-  for (int64_t v = a.stash.oldest(); v <= a.stash.newest(); ++v) {
-    for (int64_t i = 0; i < a.table.size(); ++i) {
-      ASSERT_EQ(a.stash.Get(v)[i], b.stash.Get(v)[i]) << "version " << v;
+  ASSERT_EQ(a.stash().newest(), b.stash().newest());
+  ASSERT_EQ(a.stash().oldest(), b.stash().oldest());
+  for (int64_t v = a.stash().oldest(); v <= a.stash().newest(); ++v) {
+    for (int64_t i = 0; i < a.table().size(); ++i) {
+      ASSERT_EQ(a.stash().Get(v)[i], b.stash().Get(v)[i]) << "version " << v;
     }
   }
-  const auto state_a = a.optimizer->State(), state_b = b.optimizer->State();
+  const auto state_a = a.update().State(), state_b = b.update().State();
   ASSERT_EQ(state_a.size(), state_b.size());
   for (size_t k = 0; k < state_a.size(); ++k) {
     for (int64_t i = 0; i < state_a[k].rows * state_a[k].cols; ++i) {
@@ -78,7 +79,7 @@ TEST(StageSnapshot, BringsBackEveryNumber) {
     StageSnapshot snapshot;
     snapshot.Copy(updates, *state);
     ASSERT_THAT(snapshot.Write(folder.path()), IsOk());
-    StageState loaded(kStage, kSchedule, 1, kOptimizer);
+    StageState loaded(kSpec);
     ASSERT_THAT(LoadStage(folder.path(), updates, &loaded), IsOk());
     ExpectSame(*state, loaded);
   }
@@ -89,10 +90,10 @@ TEST(StageSnapshot, HoldsTheCutNotWhatCameAfter) {
   const auto state = Trained(5);
   StageSnapshot snapshot;
   snapshot.Copy(5, *state);
-  std::fill_n(state->stash.SlotFor(6), state->table.size(), -1.0f);
-  state->stash.Publish(6);
+  std::fill_n(state->stash().SlotFor(6), state->table().size(), -1.0f);
+  state->stash().Publish(6);
   ASSERT_THAT(snapshot.Write(folder.path()), IsOk());
-  StageState loaded(kStage, kSchedule, 1, kOptimizer);
+  StageState loaded(kSpec);
   ASSERT_THAT(LoadStage(folder.path(), 5, &loaded), IsOk());
   ExpectSame(*Trained(5), loaded);
 }
@@ -103,29 +104,17 @@ TEST(StageSnapshot, MissingAndForeignFilesAreNamed) {
   StageSnapshot snapshot;
   snapshot.Copy(3, *state);
   ASSERT_THAT(snapshot.Write(folder.path()), IsOk());
-  StageSpec wider = kStage;
-  wider.model.hidden = 16;
-  StageState other(wider, kSchedule, 1, kOptimizer);
+  StageStateSpec wider = kSpec;
+  wider.stage.model.hidden = 16;
+  StageState other(wider);
   EXPECT_THAT(LoadStage(folder.path(), 3, &other),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("layer-002.safetensors")));
   std::filesystem::remove(folder / io::OptimizerFile(3));
-  StageState loaded(kStage, kSchedule, 1, kOptimizer);
+  StageState loaded(kSpec);
   const absl::Status missing = LoadStage(folder.path(), 3, &loaded);
   EXPECT_THAT(missing, testing::Not(IsOk()));
   EXPECT_THAT(std::string(missing.message()), HasSubstr(io::OptimizerFile(3)));
-}
-
-TEST(StageSnapshot, OptimizerStateIsCountedExactly) {
-  for (const OptimizerKind kind :
-       {OptimizerKind::kAdamW, OptimizerKind::kBasisRotation}) {
-    StageState state(kStage, kSchedule, 1, {.kind = kind});
-    int64_t bytes = 0;
-    for (const StateTensor<float>& tensor : state.optimizer->State()) {
-      bytes += tensor.rows * tensor.cols * 4;
-    }
-    EXPECT_EQ(OptimizerStateBytes({.kind = kind}, state.table), bytes);
-  }
 }
 
 TEST(SnapshotWriter, WritesBehindAndRefusesASecondOfTheSameStage) {

@@ -12,7 +12,7 @@ namespace {
 TEST(AdamW, FollowsTheFormulaOnEveryParameter) {
   const ParameterTable table = SmallTable(4, 6);
   const OptimizerSpec spec{.beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6};
-  AdamW<double> optimizer(spec, table);
+  Optimizer<double> optimizer(spec, table);
   auto weights = RandomWeights<double>(table);
   auto expected = weights;
   std::vector<double> m(table.size()), v(table.size());
@@ -37,7 +37,7 @@ TEST(AdamW, FollowsTheFormulaOnEveryParameter) {
 
 TEST(AdamW, WritesNothingIntoThePadding) {
   const ParameterTable table = SmallTable(3, 5);
-  AdamW<float> optimizer({}, table);
+  Optimizer<float> optimizer({}, table);
   const std::vector<float> ones(table.size(), 1);
   std::vector<float> weights(table.size(), 1);
   optimizer.Step({.update = 1, .lr = 0.1}, ones.data(), ones.data(),
@@ -49,7 +49,7 @@ TEST(AdamW, WritesNothingIntoThePadding) {
 
 TEST(AdamW, StateIsTwoMomentsPerParameter) {
   const ParameterTable table = SmallTable(3, 5);
-  AdamW<float> optimizer({}, table);
+  Optimizer<float> optimizer({}, table);
   const auto state = optimizer.State();
   ASSERT_EQ(state.size(), 2 * table.params().size());
   EXPECT_EQ(state[0].name, "wte.m");

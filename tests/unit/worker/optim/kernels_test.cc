@@ -50,7 +50,7 @@ TYPED_TEST(KernelsTest, AdamWFollowsItsFormulaInAndOutOfPlace) {
   const AdamWRule rule{.moments = {0.9, 0.99, 1e-3},
                        .grad_scale = 0.5,
                        .keep = 0.98,
-                       .step = 0.1,
+                       .moment_step = 0.1,
                        .root_correction = 0.3};
   for (Isa isa : SupportedIsas()) {
     const auto& kernels = compute::KernelsFor<OptimKernels<T>>(isa);
@@ -86,8 +86,8 @@ TYPED_TEST(KernelsTest, RotatedDirectionFollowsItsFormula) {
       const auto g0 = Normal<T>(n, 2), m0 = Normal<T>(n, 3);
       const auto v0 = Squares(Normal<T>(n, 4));
       auto g = g0, m = m0, v = v0;
-      kernels.rotated_direction(n, {0.9, 0.99, 1e-2}, g.data(), m.data(),
-                                v.data());
+      const AdamWRule rule{.moments = {0.9, 0.99, 1e-2}, .moment_step = 1};
+      kernels.rotated_direction(n, rule, g.data(), m.data(), v.data());
       for (int i = 0; i < n; ++i) {
         const double mi = 0.9 * m0[i] + 0.1 * g0[i];
         const double vi = 0.99 * v0[i] + 0.01 * g0[i] * g0[i];
@@ -144,7 +144,7 @@ TYPED_TEST(KernelsTest, SameBitsAtEveryAddress) {
   const AdamWRule rule{.moments = {0.9, 0.999, 1e-8},
                        .grad_scale = 0.7,
                        .keep = 0.99,
-                       .step = 0.01,
+                       .moment_step = 0.01,
                        .root_correction = 0.2};
   for (Isa isa : SupportedIsas()) {
     const auto& kernels = compute::KernelsFor<OptimKernels<T>>(isa);
@@ -162,7 +162,7 @@ TYPED_TEST(KernelsTest, SameBitsAtEveryAddress) {
         return x.data() + x.size() - n;
       };
       kernels.adamw(n, rule, at(w1), at(g1), at(m1), at(v1), at(w1));
-      kernels.rotated_direction(n, rule.moments, at(g1), at(m1), at(v1));
+      kernels.rotated_direction(n, rule, at(g1), at(m1), at(v1));
       kernels.apply(n, 0.99, 0.01, at(w1), at(g1), at(w1));
       std::vector<T> written;
       for (auto* x : {&w1, &g1, &m1, &v1}) {

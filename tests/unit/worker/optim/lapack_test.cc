@@ -108,7 +108,7 @@ TYPED_TEST(LapackTest, OrthonormalizeRowsKeepsTheLeadingSpans) {
     const auto a = Normal<T>(n * n, 1);
     auto q = a;
     std::vector<T> scratch(QrScratchSize<T>(n));
-    OrthonormalizeRows<T>(n, q.data(), scratch);
+    OrthonormalizeRows<T>(n, n, q.data(), scratch);
     ExpectOrthonormalRows(q, n, this->kTolerance);
     // Row i of `a` lies in the span of the first i + 1 rows of q.
     for (int64_t i = 0; i < n; ++i) {
@@ -130,7 +130,7 @@ TYPED_TEST(LapackTest, OrthonormalizeRowsCompletesEveryRank) {
     auto q = Normal<T>(n * n, 1);
     std::fill(q.begin() + rank * n, q.end(), T{0});
     std::vector<T> scratch(QrScratchSize<T>(n));
-    OrthonormalizeRows<T>(n, q.data(), scratch);
+    OrthonormalizeRows<T>(n, n, q.data(), scratch);
     ExpectOrthonormalRows(q, n, this->kTolerance);
   }
 }

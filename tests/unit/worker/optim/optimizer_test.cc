@@ -6,39 +6,35 @@
 #include <cmath>
 #include <string>
 
+#include "tests/support/methods.h"
 #include "tests/unit/worker/optim/optim_test_util.h"
-#include "worker/optim/refresh.h"
 
 namespace gimbal::worker {
 namespace {
 
-class EveryOptimizer : public ::testing::TestWithParam<OptimizerKind> {
+using test_support::AllOptimizers;
+using test_support::NamedOptimizer;
+
+class EveryOptimizer : public ::testing::TestWithParam<NamedOptimizer> {
  protected:
-  const OptimizerSpec spec_{.kind = GetParam()};
+  const OptimizerSpec spec_ = GetParam().spec;
   const ParameterTable table_ = SmallTable(8, 12, /*layers=*/2);
 };
 
-INSTANTIATE_TEST_SUITE_P(
-    , EveryOptimizer,
-    ::testing::Values(OptimizerKind::kAdamW, OptimizerKind::kBasisRotation),
-    [](const auto& info) {
-      return std::string(info.param == OptimizerKind::kAdamW ? "AdamW"
-                                                             : "BasisRotation");
-    });
+INSTANTIATE_TEST_SUITE_P(, EveryOptimizer, ::testing::ValuesIn(AllOptimizers()),
+                         [](const auto& info) { return info.param.name; });
 
 void StepTo(Optimizer<float>& optimizer, const ParameterTable& table,
             int64_t update, const float* old_weights, float* new_weights) {
   const auto grads = RandomGradient<float>(table, update);
-  optimizer.Step({.update = update,
-                  .lr = 0.01,
-                  .refresh = RefreshDue(update, 5),
-                  .scale = 0.7},
-                 old_weights, grads.data(), new_weights);
+  optimizer.Step(
+      {.update = update, .lr = 0.01, .refresh = update % 5 == 0, .scale = 0.7},
+      old_weights, grads.data(), new_weights);
 }
 
 TEST_P(EveryOptimizer, InPlaceEqualsOutOfPlace) {
-  const auto in_place = MakeOptimizer<float>(spec_, table_);
-  const auto out_of_place = MakeOptimizer<float>(spec_, table_);
+  const auto in_place = std::make_unique<Optimizer<float>>(spec_, table_);
+  const auto out_of_place = std::make_unique<Optimizer<float>>(spec_, table_);
   auto weights = RandomWeights<float>(table_);
   auto older = weights;
   std::vector<float> newer(table_.size());
@@ -54,8 +50,8 @@ TEST_P(EveryOptimizer, InPlaceEqualsOutOfPlace) {
 
 TEST_P(EveryOptimizer, SavedStateContinuesBitForBit) {
   for (int saved_at : {1, 5, 7}) {
-    const auto first = MakeOptimizer<float>(spec_, table_);
-    const auto second = MakeOptimizer<float>(spec_, table_);
+    const auto first = std::make_unique<Optimizer<float>>(spec_, table_);
+    const auto second = std::make_unique<Optimizer<float>>(spec_, table_);
     auto weights = RandomWeights<float>(table_);
     for (int t = 1; t <= saved_at; ++t) {
       StepTo(*first, table_, t, weights.data(), weights.data());
@@ -65,7 +61,9 @@ TEST_P(EveryOptimizer, SavedStateContinuesBitForBit) {
     ASSERT_EQ(from.size(), to.size());
     for (size_t i = 0; i < from.size(); ++i) {
       ASSERT_EQ(from[i].name, to[i].name);
-      std::copy_n(from[i].data, from[i].rows * from[i].cols, to[i].data);
+      std::vector<float> values(from[i].size());
+      from[i].Save(values.data());
+      to[i].Load(values.data());
     }
     for (int t = saved_at + 1; t <= 16; ++t) {
       StepTo(*first, table_, t, weights.data(), weights.data());
@@ -86,8 +84,8 @@ TEST_P(EveryOptimizer, ASplitModelGetsTheSameWeights) {
       {.model = model, .blocks = 3, .first = true, .last = true});
   const auto part = ParameterTable::ForStage(
       {.model = model, .first_block = 2, .blocks = 1, .last = true});
-  const auto whole_optimizer = MakeOptimizer<float>(spec_, whole);
-  const auto part_optimizer = MakeOptimizer<float>(spec_, part);
+  const auto whole_optimizer = std::make_unique<Optimizer<float>>(spec_, whole);
+  const auto part_optimizer = std::make_unique<Optimizer<float>>(spec_, part);
   auto whole_weights = RandomWeights<float>(whole);
   auto part_weights = RandomWeights<float>(part);
   for (int t = 1; t <= 7; ++t) {
@@ -107,13 +105,15 @@ TEST_P(EveryOptimizer, ASplitModelGetsTheSameWeights) {
 TEST_P(EveryOptimizer, BytesAreKnownBeforehand) {
   for (const auto& table : {SmallTable(8, 12, 2), SmallTable(16, 16),
                             SmallTable(1, 5), SmallTable(4, 200)}) {
-    const auto optimizer = MakeOptimizer<float>(spec_, table);
-    EXPECT_EQ(OptimizerBytes(spec_, table), optimizer->state_bytes());
+    const auto optimizer = std::make_unique<Optimizer<float>>(spec_, table);
+    EXPECT_EQ(Optimizer<float>::Count(spec_, table).held,
+              optimizer->bytes().held);
     int64_t tensors = 0;
     for (const auto& tensor : optimizer->State()) {
       tensors += tensor.rows * tensor.cols;
     }
-    EXPECT_GE(optimizer->state_bytes(), 4 * tensors);
+    EXPECT_EQ(optimizer->bytes().state, 4 * tensors);
+    EXPECT_EQ(Optimizer<float>::Count(spec_, table).state, 4 * tensors);
   }
 }
 
@@ -121,12 +121,13 @@ TEST_P(EveryOptimizer, AStageWithoutMatricesWorks) {
   const auto table = ParameterTable::ForStage(
       {.model = {.layers = 1, .hidden = 4, .context = 2, .vocab = 3},
        .first = true});
-  const auto optimizer = MakeOptimizer<float>(spec_, table);
+  const auto optimizer = std::make_unique<Optimizer<float>>(spec_, table);
   auto weights = RandomWeights<float>(table);
   const auto before = weights;
   StepTo(*optimizer, table, 1, weights.data(), weights.data());
   EXPECT_NE(weights, before);
-  EXPECT_EQ(OptimizerBytes(spec_, table), optimizer->state_bytes());
+  EXPECT_EQ(Optimizer<float>::Count(spec_, table).held,
+            optimizer->bytes().held);
 }
 
 TEST(LayerSquareSums, OneExactNumberPerLayer) {

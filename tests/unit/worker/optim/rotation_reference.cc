@@ -52,6 +52,12 @@ void Rotate(int64_t p, int64_t q, PlainMatrix& a, PlainMatrix& vectors) {
   }
 }
 
+PlainMatrix Identity(int64_t n) {
+  PlainMatrix a(n, n);
+  for (int64_t i = 0; i < n; ++i) a(i, i) = 1;
+  return a;
+}
+
 }  // namespace
 
 PlainMatrix Transposed(const PlainMatrix& a) {
@@ -101,14 +107,23 @@ PlainMatrix Orthonormalized(PlainMatrix a) {
   return a;
 }
 
-RotationReference::RotationReference(const OptimizerSpec& spec,
-                                     PlainMatrix initial)
+RotationReference::RotationReference(const OptimizerSpec& spec, bool left,
+                                     bool right, PlainMatrix initial)
     : weight(std::move(initial)),
+      left_basis(Identity(weight.rows)),
+      right_basis(Identity(weight.cols)),
       spec_(spec),
+      left_(left),
+      right_(right),
       left_covariance_(weight.rows, weight.rows),
       right_covariance_(weight.cols, weight.cols),
       m_(weight.rows, weight.cols),
       s_(weight.rows, weight.cols) {}
+
+void RotationReference::Permute(const std::vector<int64_t>& order, bool left) {
+  s_ = left ? Transposed(WithColumns(Transposed(s_), order))
+            : WithColumns(s_, order);
+}
 
 void RotationReference::RefreshSide(const PlainMatrix& covariance, bool left) {
   PlainMatrix& basis = left ? left_basis : right_basis;
@@ -118,39 +133,92 @@ void RotationReference::RefreshSide(const PlainMatrix& covariance, bool left) {
   for (int64_t i = 0; i < rotated.rows; ++i) e.push_back(rotated(i, i));
   const std::vector<int64_t> order = DescendingOrder(e);
   basis = Orthonormalized(WithColumns(product, order));
-  s_ = left ? Transposed(WithColumns(Transposed(s_), order))
-            : WithColumns(s_, order);
+  Permute(order, left);
 }
 
-void RotationReference::Step(const StepContext& context,
+void RotationReference::RefreshFromMoment() {
+  const PlainMatrix of_left = Product(m_, right_basis);
+  const PlainMatrix of_right = Product(Transposed(m_), left_basis);
+  for (const bool left : {true, false}) {
+    const PlainMatrix& product = left ? of_left : of_right;
+    std::vector<double> norms(product.cols);
+    for (int64_t i = 0; i < product.rows; ++i) {
+      for (int64_t j = 0; j < product.cols; ++j) {
+        norms[j] += product(i, j) * product(i, j);
+      }
+    }
+    const std::vector<int64_t> order = DescendingOrder(norms);
+    (left ? left_basis : right_basis) =
+        Orthonormalized(WithColumns(product, order));
+    // The order is that of the columns of the basis multiplied with.
+    Permute(order, !left);
+  }
+}
+
+void RotationReference::ColdStart(const PlainMatrix& left_square,
+                                  const PlainMatrix& right_square) {
+  if (left_) left_basis = Eigenvectors(left_square);
+  if (right_) right_basis = Eigenvectors(right_square);
+}
+
+void RotationReference::Refresh(const PlainMatrix& left_square,
+                                const PlainMatrix& right_square) {
+  if (spec_.rotation.source == RotationSource::kFirst && left_ && right_) {
+    RefreshFromMoment();
+    return;
+  }
+  if (left_) RefreshSide(left_square, /*left=*/true);
+  if (right_) RefreshSide(right_square, /*left=*/false);
+}
+
+double RotationReference::Mu(int64_t t) const {
+  return spec_.beta1 *
+         (1 - 0.5 * std::pow(0.96, 0.004 * static_cast<double>(t)));
+}
+
+void RotationReference::Step(const StepContext<double>& context,
                              const PlainMatrix& gradient) {
   PlainMatrix g = gradient;
   for (double& x : g.data) x *= context.scale;
   Average(spec_.beta2, Product(g, Transposed(g)), left_covariance_);
   Average(spec_.beta2, Product(Transposed(g), g), right_covariance_);
-  if (context.update == 1) {
-    left_basis = Eigenvectors(left_covariance_);
-    right_basis = Eigenvectors(right_covariance_);
-  } else if (context.refresh) {
-    RefreshSide(left_covariance_, /*left=*/true);
-    RefreshSide(right_covariance_, /*left=*/false);
-  }
   Average(spec_.beta1, g, m_);
+  const bool first = spec_.rotation.source == RotationSource::kFirst;
+  const PlainMatrix left_square =
+      first ? Product(m_, Transposed(m_)) : left_covariance_;
+  const PlainMatrix right_square =
+      first ? Product(Transposed(m_), m_) : right_covariance_;
+  if (context.update == 1) {
+    ColdStart(left_square, right_square);
+  } else if (context.refresh) {
+    Refresh(left_square, right_square);
+  }
   const PlainMatrix left = Transposed(left_basis);
-  PlainMatrix g_rotated = Product(Product(left, g), right_basis);
-  PlainMatrix direction = Product(Product(left, m_), right_basis);
-  for (double& x : g_rotated.data) x *= x;
-  Average(spec_.beta2, g_rotated, s_);
+  const PlainMatrix g_rotated = Product(Product(left, g), right_basis);
+  const PlainMatrix m_rotated = Product(Product(left, m_), right_basis);
+  PlainMatrix squares = g_rotated;
+  for (double& x : squares.data) x *= x;
+  Average(spec_.beta2, squares, s_);
+  const double t = static_cast<double>(context.update);
+  const double root = std::sqrt(1 - std::pow(spec_.beta2, t));
+  PlainMatrix direction(weight.rows, weight.cols);
+  double product = 1;
+  for (int64_t i = 1; i <= context.update; ++i) product *= Mu(i);
+  const double mu = Mu(context.update), next = Mu(context.update + 1);
   for (size_t i = 0; i < s_.data.size(); ++i) {
-    direction.data[i] /= std::sqrt(s_.data[i]) + spec_.eps;
+    if (spec_.nesterov) {
+      direction.data[i] = (m_rotated.data[i] * next / (1 - product * next) +
+                           g_rotated.data[i] * (1 - mu) / (1 - product)) /
+                          (std::sqrt(s_.data[i]) / root + spec_.eps);
+    } else {
+      direction.data[i] = m_rotated.data[i] / (1 - std::pow(spec_.beta1, t)) *
+                          root / (std::sqrt(s_.data[i]) + spec_.eps);
+    }
   }
   direction = Product(Product(left_basis, direction), Transposed(right_basis));
-  const double t = static_cast<double>(context.update);
-  const double step = context.lr * std::sqrt(1 - std::pow(spec_.beta2, t)) /
-                      (1 - std::pow(spec_.beta1, t));
   for (size_t i = 0; i < weight.data.size(); ++i) {
     weight.data[i] *= 1 - context.lr * spec_.weight_decay;
-    weight.data[i] -= step * direction.data[i];
+    weight.data[i] -= context.lr * direction.data[i];
   }
 }
 

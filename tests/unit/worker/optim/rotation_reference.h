@@ -31,10 +31,12 @@ PlainMatrix Orthonormalized(PlainMatrix a);
 
 class RotationReference {
  public:
-  RotationReference(const OptimizerSpec& spec, PlainMatrix weight);
+  // Source `first` on both sides needs a square weight.
+  RotationReference(const OptimizerSpec& spec, bool left, bool right,
+                    PlainMatrix weight);
 
   // Cold start at update 1, power step when `refresh`.
-  void Step(const StepContext& context, const PlainMatrix& gradient);
+  void Step(const StepContext<double>& context, const PlainMatrix& gradient);
 
   PlainMatrix weight;
   // May be replaced between updates: in a degenerate eigenspace any basis is as
@@ -42,9 +44,16 @@ class RotationReference {
   PlainMatrix left_basis, right_basis;
 
  private:
+  void ColdStart(const PlainMatrix& left_square,
+                 const PlainMatrix& right_square);
+  void Refresh(const PlainMatrix& left_square, const PlainMatrix& right_square);
   void RefreshSide(const PlainMatrix& covariance, bool left);
+  void RefreshFromMoment();
+  void Permute(const std::vector<int64_t>& order, bool left);
+  double Mu(int64_t t) const;
 
   OptimizerSpec spec_;
+  bool left_, right_;  // rotated sides
   PlainMatrix left_covariance_, right_covariance_;
   PlainMatrix m_;  // original space
   PlainMatrix s_;  // rotated space

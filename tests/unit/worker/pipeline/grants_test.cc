@@ -7,28 +7,28 @@ namespace {
 
 TEST(Grants, NothingRunsBeforeTheFirst) {
   Grants grants;
-  EXPECT_FALSE(grants.Find(1).has_value());
+  EXPECT_FALSE(grants.Find(0, 1).has_value());
   EXPECT_FALSE(grants.final_update().has_value());
 }
 
 TEST(Grants, ExtendAndCarryTheirCuts) {
   Grants grants;
   grants.Add({.until = 5, .final_update = 100, .cuts = {{3, {true, false}}}});
-  EXPECT_TRUE(grants.Find(3)->cut.evaluate);
-  EXPECT_FALSE(grants.Find(5)->cut.evaluate);
-  EXPECT_FALSE(grants.Find(6).has_value());
+  EXPECT_TRUE(grants.Find(0, 3)->cut.evaluate);
+  EXPECT_FALSE(grants.Find(0, 5)->cut.evaluate);
+  EXPECT_FALSE(grants.Find(0, 6).has_value());
   grants.Add({.until = 9, .final_update = 8, .cuts = {{8, {false, true}}}});
-  EXPECT_TRUE(grants.Find(3)->cut.evaluate);
-  EXPECT_TRUE(grants.Find(8)->cut.snapshot);
-  EXPECT_EQ(grants.Find(7)->end, 8);
-  EXPECT_FALSE(grants.Find(9).has_value()) << "beyond the end of the run";
+  EXPECT_TRUE(grants.Find(0, 3)->cut.evaluate);
+  EXPECT_TRUE(grants.Find(0, 8)->cut.snapshot);
+  EXPECT_EQ(grants.Find(0, 7)->end, 8);
+  EXPECT_FALSE(grants.Find(0, 9).has_value()) << "beyond the end of the run";
 }
 
 TEST(Grants, NeverShrink) {
   Grants grants;
   grants.Add({.until = 5, .final_update = 100});
   grants.Add({.until = 2, .final_update = 100});
-  EXPECT_TRUE(grants.Find(5).has_value());
+  EXPECT_TRUE(grants.Find(0, 5).has_value());
 }
 
 }  // namespace

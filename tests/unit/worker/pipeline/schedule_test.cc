@@ -53,6 +53,39 @@ TEST(Schedule, SynchronousSchedulesFlushAndSumTheNorm) {
       ElementsAre("F3@1", "F4@1", "F5@1", "B3@1", "B4@1", "B5@1", "N2", "U2"));
 }
 
+TEST(Schedule, TwoVersionsAreEnoughFor2BW) {
+  const ScheduleSpec spec{ScheduleKind::k2BW, 2, 2};
+  EXPECT_THAT(
+      Program(spec, 0, 0, 3),
+      ElementsAre("F0@0", "F1@0", "B0@0", "F2@0", "B1@0", "U1", "F3@0", "B2@0",
+                  "F4@1", "B3@0", "U2", "F5@1", "B4@1", "B5@1", "U3"));
+  EXPECT_EQ(WeightVersions(spec, 0), 2);
+  EXPECT_EQ(Delay(spec, 1), 1);
+}
+
+// The pipeline runs empty every `sync_every` updates, whatever cut the run
+// starts from.
+TEST(Schedule, PeriodicSyncDrainsThePipeline) {
+  const ScheduleSpec spec{.stages = 3, .sync_every = 3};
+  EXPECT_THAT(Program(spec, 0, 0, 4),
+              ElementsAre("F0@0", "F1@0", "F2@0", "B0@0", "U1", "B1@0", "U2",
+                          "B2@0", "U3", "F3@3", "B3@3", "U4"));
+  EXPECT_THAT(Program(spec, 0, 1, 3),
+              ElementsAre("F1@0", "F2@0", "B1@0", "U2", "B2@0", "U3"));
+  EXPECT_EQ(ExpectedStaleness(spec, 0, 3), 2);
+  EXPECT_EQ(ExpectedStaleness(spec, 0, 4), 0);
+  EXPECT_EQ(InFlightAfter(spec, 0, 3, 9).end, 3);
+  EXPECT_EQ(InFlightAfter(spec, 0, 4, 9).end, 6);
+}
+
+TEST(Schedule, WithoutAStashOneVersionIsEnough) {
+  const ScheduleSpec spec{.stages = 4, .stash = false};
+  EXPECT_EQ(WeightVersions(spec, 0), 1);
+  EXPECT_EQ(OldestVersionNeeded(spec, 0, 7), 7);
+  EXPECT_EQ(InFlightAfter(spec, 0, 7, 100).first, 7);
+  EXPECT_EQ(InFlightAfter(spec, 0, 7, 100).end, 10);
+}
+
 TEST(Schedule, CutsComeAfterTheUpdate) {
   const ScheduleSpec spec{ScheduleKind::kAsync1F1B, 1, 1};
   const auto actions = BlockActions(spec, 0, 1, 0, 1, {true, true});
@@ -84,8 +117,12 @@ TEST_P(EverySchedule, UsesWhatItClaims) {
     for (int64_t t = 1; t <= updates; ++t) {
       for (const Action& x : BlockActions(spec, s, t, 0, updates, {})) {
         if (x.kind == ActionKind::kForward) {
-          // Without a restart a forward always meets the newest weights.
-          EXPECT_EQ(x.version, newest);
+          // Without a restart a forward always meets the newest weights, or
+          // those before them with two versions.
+          EXPECT_EQ(x.version, kind == ScheduleKind::k2BW
+                                   ? std::max<int64_t>(0, x.index / a - 1)
+                                   : newest);
+          EXPECT_LE(x.version, newest);
           EXPECT_TRUE(forwards.insert(x.index).second);
           in_flight[x.index] = x.version;
           most_in_flight = std::max(most_in_flight, in_flight.size());
@@ -147,10 +184,14 @@ INSTANTIATE_TEST_SUITE_P(All, EverySchedule, ::testing::ValuesIn([] {
                            std::vector<Case> cases;
                            for (ScheduleKind kind :
                                 {ScheduleKind::kAsync1F1B, ScheduleKind::k1F1B,
-                                 ScheduleKind::kGPipe}) {
+                                 ScheduleKind::kGPipe, ScheduleKind::k2BW}) {
                              for (int stages : {1, 2, 3, 4, 8, 32}) {
-                               for (int a : {1, 2, 3, 5, 8})
+                               for (int a : {1, 2, 3, 5, 8, 32}) {
+                                 if (kind == ScheduleKind::k2BW && a < stages) {
+                                   continue;
+                                 }
                                  cases.push_back({kind, stages, a});
+                               }
                              }
                            }
                            return cases;
