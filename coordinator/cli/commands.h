@@ -10,7 +10,8 @@ class App;
 
 namespace gimbal::cli {
 
-void AddRunCommands(CLI::App& app, int* exit_code);      // train, config, plan
+void AddRunCommands(CLI::App& app,
+                    int* exit_code);  // train, config, plan, sweep
 void AddControlCommands(CLI::App& app, int* exit_code);  // status, pause, ...
 void AddDataCommands(CLI::App& app, int* exit_code);     // prepare, eval, ...
 

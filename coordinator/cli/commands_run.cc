@@ -7,6 +7,7 @@
 #include "coordinator/cli/commands.h"
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/plan.h"
+#include "coordinator/cli/sweep.h"
 #include "coordinator/cli/train.h"
 
 namespace gimbal::cli {
@@ -87,12 +88,35 @@ void AddPlan(CLI::App& app, int* exit_code) {
   verb->callback([=] { *exit_code = RunPlan(*options); });
 }
 
+void AddSweep(CLI::App& app, int* exit_code) {
+  CLI::App* verb = app.add_subcommand(
+      "sweep",
+      "Runs a grid of methods, stage counts, learning rates and seeds, and "
+      "writes tables\nand figures of what they say together. Started again, "
+      "it goes on where it stopped.");
+  auto options = std::make_shared<SweepOptions>();
+  verb->add_option("SWEEP", options->spec_path, "YAML file of the grid")
+      ->required();
+  verb->add_option("--out", options->out, "folder of its runs and results")
+      ->required();
+  verb->add_option("--jobs", options->jobs,
+                   "runs at a time [as the file says, or 1]")
+      ->check(CLI::PositiveNumber);
+  verb->add_flag("--report", options->report_only,
+                 "run nothing, write tables and figures of what is done");
+  verb->footer(
+      "Example:\n  gimbal sweep deploy/examples/staleness/short.yaml --out "
+      "runs/short");
+  verb->callback([=] { *exit_code = RunSweep(*options); });
+}
+
 }  // namespace
 
 void AddRunCommands(CLI::App& app, int* exit_code) {
   AddTrain(app, exit_code);
   AddConfig(app, exit_code);
   AddPlan(app, exit_code);
+  AddSweep(app, exit_code);
 }
 
 }  // namespace gimbal::cli

@@ -27,7 +27,8 @@ absl::Status WritePlot(const std::vector<RunRecord>& runs,
   const int window = PlotWindow(runs);
   std::vector<PlotLine> lines;
   for (const RunRecord& run : runs) {
-    lines.push_back({run.label, SmoothedLosses(run.rows, window)});
+    lines.push_back(
+        {.label = run.label, .y = SmoothedLosses(run.rows, window)});
   }
   const PlotText text = {
       options.title,

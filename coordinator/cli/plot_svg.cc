@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 #include "coordinator/cli/format.h"
 #include "coordinator/cli/plot_layout.h"
+#include "coordinator/cli/plot_style.h"
 
 namespace gimbal::cli {
 namespace {
@@ -21,32 +21,8 @@ constexpr double kCharWidth = 7.4;  // of a label, on average
 constexpr size_t kMaxPoints = 640;  // one per unit of width
 constexpr int kColours = 6;
 
-// Okabe and Ito's palette, for white and for dark paper.
-constexpr char kStyle[] = R"(<style>
-text{font-family:system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
-.paper{fill:#fff}.title{fill:#16191d;font-size:19px;font-weight:600}
-.note{fill:#5a6270;font-size:13px}.grid{stroke:#e3e6ea}.axis{stroke:#9aa3ad}
-.line{fill:none;stroke-width:2.2;stroke-linejoin:round}
-.lead{fill:none;stroke-width:1;opacity:.55}
-.label{font-size:13.5px;font-weight:500}
-.s0{stroke:#0072b2}.s1{stroke:#d55e00}.s2{stroke:#009e73}
-.s3{stroke:#b0558f}.s4{stroke:#c28500}.s5{stroke:#3c9bd0}
-.f0{fill:#0072b2}.f1{fill:#d55e00}.f2{fill:#00805d}
-.f3{fill:#a34a83}.f4{fill:#9a6a00}.f5{fill:#2a7fb0}
-@media (prefers-color-scheme:dark){
-.paper{fill:#15181c}.title{fill:#f1f3f5}.note{fill:#a4adb8}
-.grid{stroke:#2a3037}.axis{stroke:#6b7580}
-.s0{stroke:#4aa8e0}.s1{stroke:#f08a45}.s2{stroke:#33c79b}
-.s3{stroke:#dd9cc4}.s4{stroke:#e8b04a}.s5{stroke:#8ccdf2}
-.f0{fill:#6bb8e8}.f1{fill:#f39a5e}.f2{fill:#4fd1aa}
-.f3{fill:#e3aed0}.f4{fill:#ecbd66}.f5{fill:#a3d8f5}
-}
-</style>
-)";
-
-std::string Escape(const std::string& text) {
-  return absl::StrReplaceAll(
-      text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
+double XOf(const PlotLine& line, size_t i) {
+  return line.x.empty() ? static_cast<double>(i + 1) : line.x[i];
 }
 
 struct Scale {
@@ -65,8 +41,9 @@ Scale ScaleOf(std::span<const PlotLine> lines) {
   Scale scale;
   double low = INFINITY, high = -INFINITY;
   for (const PlotLine& line : lines) {
-    scale.x_max = std::max(scale.x_max, static_cast<double>(line.y.size()));
-    for (size_t t = line.y.size() / 10; t < line.y.size(); ++t) {
+    scale.x_max = std::max(scale.x_max, XOf(line, line.y.size() - 1));
+    const size_t begin = line.x.empty() ? line.y.size() / 10 : 0;
+    for (size_t t = begin; t < line.y.size(); ++t) {
       low = std::min(low, line.y[t]);
       high = std::max(high, line.y[t]);
     }
@@ -77,7 +54,7 @@ Scale ScaleOf(std::span<const PlotLine> lines) {
   return scale;
 }
 
-std::string Grid(const Scale& scale) {
+std::string Grid(const Scale& scale, const std::string& x_title) {
   std::string svg;
   const std::vector<double> ys = RoundTicks(scale.y_min, scale.y_max, 8);
   const double step = ys.size() > 1 ? ys[1] - ys[0] : 1;
@@ -107,8 +84,8 @@ std::string Grid(const Scale& scale) {
   }
   absl::StrAppendFormat(&svg,
                         "<text class=\"note\" text-anchor=\"middle\" "
-                        "x=\"%.1f\" y=\"%.1f\">update</text>\n",
-                        (kLeft + kRight) / 2, kHeight - 12);
+                        "x=\"%.1f\" y=\"%.1f\">%s</text>\n",
+                        (kLeft + kRight) / 2, kHeight - 12, EscapeXml(x_title));
   return svg;
 }
 
@@ -117,17 +94,23 @@ std::string Curve(const Scale& scale, const PlotLine& line, int index) {
   std::string points;
   const auto add = [&](size_t t) {
     absl::StrAppendFormat(&points, "%s%.1f,%.1f", points.empty() ? "" : " ",
-                          scale.X(static_cast<double>(t + 1)),
-                          scale.Y(line.y[t]));
+                          scale.X(XOf(line, t)), scale.Y(line.y[t]));
   };
   for (size_t t = 0; t + 1 < line.y.size(); t += stride) add(t);
   add(line.y.size() - 1);
+  std::string marks;
+  for (size_t t = 0; t < line.x.size(); ++t) {
+    absl::StrAppendFormat(
+        &marks, "<circle class=\"f%d\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"/>\n",
+        index % kColours, scale.X(line.x[t]), scale.Y(line.y[t]));
+  }
   // Beyond the palette the colours come again, dashed.
   const char* dash = index < kColours ? "" : " stroke-dasharray=\"6 4\"";
   return absl::StrFormat(
-      "<polyline class=\"line s%d\" clip-path=\"url(#area)\"%s "
-      "points=\"%s\"/>\n",
-      index % kColours, dash, points);
+             "<polyline class=\"line s%d\" clip-path=\"url(#area)\"%s "
+             "points=\"%s\"/>\n",
+             index % kColours, dash, points) +
+         marks;
 }
 
 std::string LabelText(const PlotLine& line) {
@@ -147,9 +130,9 @@ std::string Labels(const Scale& scale, std::span<const PlotLine> lines) {
         "<polyline class=\"lead s%d\" points=\"%.1f,%.1f %.1f,%.1f "
         "%.1f,%.1f\"/>\n<text class=\"label f%d\" x=\"%.1f\" "
         "y=\"%.1f\" xml:space=\"preserve\">%s</text>\n",
-        colour, scale.X(static_cast<double>(lines[i].y.size())), ends[i],
+        colour, scale.X(XOf(lines[i], lines[i].y.size() - 1)), ends[i],
         kRight + 2, ends[i], kRight + 13, at[i], colour, kRight + 17,
-        at[i] + 4.5, Escape(LabelText(lines[i])));
+        at[i] + 4.5, EscapeXml(LabelText(lines[i])));
   }
   return svg;
 }
@@ -163,21 +146,13 @@ std::string LossPlot(const PlotText& text, std::span<const PlotLine> lines) {
   }
   const double width = kRight + 26 + kCharWidth * static_cast<double>(longest);
   const Scale scale = ScaleOf(lines);
-  std::string svg = absl::StrFormat(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" "
-      "width=\"%.0f\" height=\"%.0f\" role=\"img\" aria-label=\"%s\">\n",
-      width, kHeight, width, kHeight, Escape(text.title));
-  svg += kStyle;
+  std::string svg = PlotHeader(text, width, kHeight);
   absl::StrAppendFormat(
       &svg,
       "<clipPath id=\"area\"><rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" "
-      "height=\"%.1f\"/></clipPath>\n"
-      "<rect class=\"paper\" width=\"100%%\" height=\"100%%\"/>\n"
-      "<text class=\"title\" x=\"20\" y=\"36\">%s</text>\n"
-      "<text class=\"note\" x=\"20\" y=\"59\">%s</text>\n",
-      kLeft, kTop, kPlotWidth + 2, kBottom - kTop, Escape(text.title),
-      Escape(text.subtitle));
-  svg += Grid(scale);
+      "height=\"%.1f\"/></clipPath>\n",
+      kLeft, kTop, kPlotWidth + 2, kBottom - kTop);
+  svg += Grid(scale, text.x_title);
   for (size_t i = 0; i < lines.size(); ++i) {
     svg += Curve(scale, lines[i], static_cast<int>(i));
   }

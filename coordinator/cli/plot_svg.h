@@ -1,4 +1,4 @@
-// Loss curves as a self-contained SVG: round ticks, each line named at its
+// Curves as a self-contained SVG: round ticks, each line named at its
 // end, colours that stay apart for colour-blind readers, light and dark after
 // the reader's setting.
 #pragma once
@@ -11,12 +11,16 @@ namespace gimbal::cli {
 
 struct PlotLine {
   std::string label;
-  std::vector<double> y;  // y[t] belongs to update t + 1; not empty
+  std::vector<double> y;  // not empty
+  // Of each y, drawn with a mark, from 1 on; empty: y[t] is that of update
+  // t + 1.
+  std::vector<double> x;
 };
 
 struct PlotText {
   std::string title;
   std::string subtitle;
+  std::string x_title = "update";
 };
 
 // Pure: the same lines give the same text. Requires at least one line.

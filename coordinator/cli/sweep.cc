@@ -1,0 +1,224 @@
+#include "coordinator/cli/sweep.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <deque>
+#include <filesystem>
+#include <set>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/clock.h"
+#include "common/base/status_macros.h"
+#include "common/config/run_config_io.h"
+#include "common/io/file.h"
+#include "coordinator/cli/child_process.h"
+#include "coordinator/cli/exit_code.h"
+#include "coordinator/cli/format.h"
+#include "coordinator/cli/local_cluster.h"
+#include "coordinator/cli/run_record.h"
+#include "coordinator/cli/signals.h"
+#include "coordinator/cli/sweep_report.h"
+#include "coordinator/cli/sweep_spec.h"
+#include "coordinator/cli/sweep_table.h"
+
+namespace gimbal::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Sweep {
+ public:
+  Sweep(SweepSpec spec, const SweepOptions& options)
+      : spec_(std::move(spec)),
+        out_(options.out),
+        jobs_(options.jobs > 0 ? options.jobs : spec_.jobs),
+        runs_(RunsOf(spec_)) {}
+
+  // Every config of the grid is loaded before anything runs, so that a mistake
+  // shows in the first second.
+  absl::Status Check() {
+    std::set<std::string> names;
+    for (const SweepRun& run : runs_) {
+      const absl::StatusOr<v1::RunConfig> config =
+          config::LoadRunConfig(spec_.config, run.overrides);
+      if (!config.ok()) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            run.name, ": ", absl::string_view(config.status().message())));
+      }
+      if (!names.insert(run.name).second) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(run.name, ": the grid has this run twice"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadFinished() {
+    for (const SweepRun& run : runs_) {
+      if (IsFinished(run)) GIMBAL_RETURN_IF_ERROR(ReadRecord(run));
+    }
+    return absl::OkStatus();
+  }
+
+  // The exit code.
+  absl::StatusOr<int> Run() {
+    const SignalQueue signals;
+    std::deque<const SweepRun*> waiting;
+    for (const SweepRun& run : runs_) {
+      if (!records_.contains(run.name)) waiting.push_back(&run);
+    }
+    std::printf("%zu runs, %zu of them done; %d at a time\n", runs_.size(),
+                records_.size(), jobs_);
+    const base::SteadyTime begin = base::Clock::Real().Now();
+    const size_t todo = waiting.size();
+    bool stopping = false;
+    while (!running_.empty() || (!stopping && !waiting.empty())) {
+      while (!stopping && !waiting.empty() &&
+             static_cast<int>(running_.size()) < jobs_) {
+        GIMBAL_RETURN_IF_ERROR(Start(*waiting.front()));
+        waiting.pop_front();
+      }
+      if (IsStop(signals.Wait(std::chrono::milliseconds(200)))) {
+        if (stopping) return kInterrupted;  // the children are killed
+        stopping = true;
+        std::printf("stopping: each run ends at a checkpoint\n");
+        for (Job& job : running_) job.child.Signal(SIGTERM);
+      }
+      GIMBAL_ASSIGN_OR_RETURN(const int ended, Reap());
+      if (ended == 0 || stopping) continue;
+      const size_t done = todo - waiting.size() - running_.size();
+      const double seconds =
+          base::Seconds(base::Clock::Real().Now() - begin).count();
+      const double left = seconds / static_cast<double>(done) *
+                          static_cast<double>(todo - done);
+      std::printf("%zu/%zu done, about %s left\n", runs_.size() - todo + done,
+                  runs_.size(), FormatDuration(left).c_str());
+      std::fflush(stdout);
+      GIMBAL_RETURN_IF_ERROR(Report());
+    }
+    if (stopping) return kInterrupted;
+    return failed_ ? kRunFailed : kDone;
+  }
+
+  absl::Status Report() const {
+    if (records_.empty()) {
+      std::printf("no run is finished yet\n");
+      return absl::OkStatus();
+    }
+    return WriteSweepReport(spec_, records_, out_);
+  }
+
+ private:
+  struct Job {
+    const SweepRun* run;
+    ChildProcess child;
+  };
+
+  std::string DirOf(const SweepRun& run) const {
+    return absl::StrCat(out_, "/runs/", run.name);
+  }
+  std::string LogOf(const SweepRun& run) const {
+    return absl::StrCat(out_, "/logs/", run.name, ".log");
+  }
+
+  // summary.json is written when a run has ended, whatever the end.
+  bool IsFinished(const SweepRun& run) const {
+    const absl::StatusOr<v1::RunConfig> config =
+        config::LoadRunConfig(spec_.config, run.overrides);
+    const absl::StatusOr<RunRecord> record = ReadRunRecord(DirOf(run));
+    return config.ok() && record.ok() &&
+           static_cast<int64_t>(record->rows.size()) >= config->run().steps();
+  }
+
+  absl::Status ReadRecord(const SweepRun& run) {
+    GIMBAL_ASSIGN_OR_RETURN(RunRecord record, ReadRunRecord(DirOf(run)));
+    records_[run.name] = std::move(record);
+    return absl::OkStatus();
+  }
+
+  absl::Status Start(const SweepRun& run) {
+    GIMBAL_RETURN_IF_ERROR(io::MakeFolders(absl::StrCat(out_, "/runs")));
+    GIMBAL_RETURN_IF_ERROR(io::MakeFolders(absl::StrCat(out_, "/logs")));
+    std::vector<std::string> argv = {
+        ProgramFolder() + "/gimbal",
+        "train",
+        spec_.config,
+        "--run-dir",
+        DirOf(run),
+        "--workers",
+        std::to_string(std::min(spec_.workers, run.stages)),
+        "--log-every",
+        "60"};
+    for (const std::string& override : run.overrides) {
+      argv.push_back("--set");
+      argv.push_back(override);
+    }
+    std::error_code ignored;
+    if (fs::exists(DirOf(run) + "/coordinator.db", ignored)) {
+      argv.push_back("--resume");
+    }
+    std::printf("start %s\n", run.name.c_str());
+    std::fflush(stdout);
+    GIMBAL_ASSIGN_OR_RETURN(ChildProcess child,
+                            ChildProcess::Start(argv, LogOf(run)));
+    running_.push_back({&run, std::move(child)});
+    return absl::OkStatus();
+  }
+
+  // Takes in the runs that have ended; their number.
+  absl::StatusOr<int> Reap() {
+    int ended = 0;
+    for (auto job = running_.begin(); job != running_.end();) {
+      const std::optional<int> exit_code = job->child.Poll();
+      if (!exit_code) {
+        ++job;
+        continue;
+      }
+      ++ended;
+      const SweepRun& run = *job->run;
+      job = running_.erase(job);
+      if (*exit_code == kDone) {
+        GIMBAL_RETURN_IF_ERROR(ReadRecord(run));
+      } else if (*exit_code != kInterrupted) {
+        failed_ = true;
+        std::printf("%s failed with exit code %d, see %s\n", run.name.c_str(),
+                    *exit_code, LogOf(run).c_str());
+      }
+    }
+    return ended;
+  }
+
+  const SweepSpec spec_;
+  const std::string out_;
+  const int jobs_;
+  const std::vector<SweepRun> runs_;
+  SweepRecords records_;
+  std::vector<Job> running_;
+  bool failed_ = false;
+};
+
+absl::StatusOr<int> Run(const SweepOptions& options) {
+  GIMBAL_ASSIGN_OR_RETURN(SweepSpec spec, ReadSweepSpec(options.spec_path));
+  Sweep sweep(std::move(spec), options);
+  GIMBAL_RETURN_IF_ERROR(sweep.Check());
+  GIMBAL_RETURN_IF_ERROR(sweep.ReadFinished());
+  int exit_code = kDone;
+  if (!options.report_only) {
+    GIMBAL_ASSIGN_OR_RETURN(exit_code, sweep.Run());
+  }
+  GIMBAL_RETURN_IF_ERROR(sweep.Report());
+  std::printf("%s: runs.csv, table.md, loss.svg, slowdown.svg, updates.svg\n",
+              options.out.c_str());
+  return exit_code;
+}
+
+}  // namespace
+
+int RunSweep(const SweepOptions& options) {
+  const absl::StatusOr<int> exit_code = Run(options);
+  return exit_code.ok() ? *exit_code : Fail(exit_code.status());
+}
+
+}  // namespace gimbal::cli
