@@ -3,7 +3,8 @@
 //
 // A prepared folder holds `meta.json` ({"format":1,"tokenizer":"bytes",
 // "vocab":256,"dtype":"u8"|"u16"|"u32","splits":{"train":{"tokens":N,
-// "files":["train-00000.bin"]},"valid":{...}}}) and little-endian id files.
+// "files":["train-00000.bin"],"sha256":["..."]},"valid":{...}}}) and
+// little-endian id files.
 // Thread-safe after Open.
 #pragma once
 
