@@ -9,6 +9,7 @@
 #include "common/base/log.h"
 #include "common/base/process.h"
 #include "common/base/status_macros.h"
+#include "worker/agent/heartbeat.h"
 #include "worker/compute/runtime.h"
 
 namespace gimbal::worker {
@@ -18,7 +19,13 @@ using std::chrono::milliseconds;
 
 // How often reports leave, a bound on the age of what the coordinator shows.
 constexpr milliseconds kReportInterval{50};
-constexpr milliseconds kHeartbeatInterval{500};
+
+// 0 without a session.
+milliseconds LeaseOf(const SessionClient* session) {
+  if (session == nullptr) return milliseconds(0);
+  const auto& lease = session->registration().lease();
+  return milliseconds(lease.seconds() * 1000 + lease.nanos() / 1000000);
+}
 
 }  // namespace
 
@@ -46,7 +53,7 @@ Worker::~Worker() {
     std::lock_guard lock(mutex_);
     stopping_ = true;
   }
-  stop_changed_.notify_all();
+  changed_.notify_all();
   heartbeat_.join();
   Replace(nullptr);
 }
@@ -55,8 +62,13 @@ absl::StatusOr<int> Worker::Run() {
   for (;;) {
     GIMBAL_ASSIGN_OR_RETURN(std::shared_ptr<SessionClient> session, Register());
     absl::StatusOr<int> code = FollowSession(*session);
-    if (code.ok() || !absl::IsUnavailable(code.status())) return code;
-    // The assignment cannot go on without the coordinator's grants.
+    // Unavailable: the coordinator is gone, and the assignment cannot go on
+    // without its grants. Aborted: it has given this worker up, but may have
+    // use for a new one.
+    if (code.ok() || (!absl::IsUnavailable(code.status()) &&
+                      !absl::IsAborted(code.status()))) {
+      return code;
+    }
     base::LogWarning(absl::StrCat("lost the coordinator: ",
                                   absl::string_view(code.status().message())));
     Replace(nullptr);
@@ -85,6 +97,7 @@ absl::StatusOr<std::shared_ptr<SessionClient>> Worker::Register() {
         metrics_server_->registry(), session->registration().run_id());
   }
   session_ = session;
+  changed_.notify_all();
   return session;
 }
 
@@ -140,11 +153,14 @@ void Worker::Replace(std::shared_ptr<AssignmentRun> run) {
 
 void Worker::HeartbeatLoop() {
   std::unique_lock lock(mutex_);
-  while (!stop_changed_.wait_for(lock, kHeartbeatInterval,
-                                 [&] { return stopping_; })) {
+  while (!stopping_) {
     lock.unlock();
     SendHeartbeat();
     lock.lock();
+    // A new session wakes it up: its lease may be a shorter one.
+    const auto seen = session_;
+    changed_.wait_for(lock, HeartbeatInterval(LeaseOf(seen.get())),
+                      [&] { return stopping_ || session_ != seen; });
   }
 }
 

@@ -57,7 +57,7 @@ class Worker {
   std::unique_ptr<WorkerMetrics> metrics_;  // heartbeat thread, once registered
 
   std::mutex mutex_;
-  std::condition_variable stop_changed_;
+  std::condition_variable changed_;  // stopping_ or session_
   bool stopping_ = false;
   std::shared_ptr<SessionClient> session_;
   std::shared_ptr<AssignmentRun> run_;

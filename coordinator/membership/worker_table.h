@@ -26,6 +26,7 @@ struct Worker {
   v1::RegisterRequest facts;
   bool in_session = false;
   base::SteadyTime last_heard;
+  base::SteadyTime lease_begin;  // last_heard, or a later RenewAll
   int64_t peak_rss_bytes = 0;
 };
 
@@ -41,6 +42,9 @@ class WorkerTable {
 
   // Renews the lease. ABORTED when the sender is not a current worker.
   absl::Status Heard(int64_t id, int64_t incarnation, base::SteadyTime now);
+
+  // Every lease begins anew. Who was alive when (Alive) stays as it was.
+  void RenewAll(base::SteadyTime now);
 
   // False when there was no such worker.
   bool Remove(int64_t id) { return workers_.erase(id) > 0; }

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
+#include "common/base/utf8.h"
 #include "coordinator/planner/placement.h"
 #include "worker/pipeline/specs.h"
 
@@ -17,6 +18,8 @@ base::Seconds LeaseOf(const v1::RunConfig& config) {
   return base::Seconds(static_cast<double>(lease.seconds()) +
                        1e-9 * lease.nanos());
 }
+
+constexpr std::chrono::milliseconds kLongestTick{50};
 
 }  // namespace
 
@@ -36,9 +39,21 @@ RunController::RunController(RunSetup setup, RunEffects& effects)
       limit_(setup_.config.run().steps()),
       final_(setup_.config.run().steps()) {}
 
-void RunController::Open() {
-  RestartFromNewest();
+std::chrono::milliseconds TickPeriod(const v1::RunConfig& config) {
+  const auto lease =
+      std::chrono::duration_cast<std::chrono::milliseconds>(LeaseOf(config));
+  return std::clamp(lease / 8, std::chrono::milliseconds(1), kLongestTick);
+}
+
+absl::Status RunController::Open() {
+  GIMBAL_RETURN_IF_ERROR(RestartFromNewest());
+  GIMBAL_ASSIGN_OR_RETURN(const RunHistory history, effects_.History());
+  recoveries_ = history.recoveries;
+  for (size_t stage = 0; stage < history.restarts.size(); ++stage) {
+    stage_info_[stage].restarts_before = history.restarts[stage];
+  }
   if (start_ == final_) EndAtLastCheckpoint();
+  return absl::OkStatus();
 }
 
 absl::StatusOr<v1::RegisterResponse> RunController::Register(
@@ -105,6 +120,10 @@ void RunController::SessionEnded(int64_t worker, base::SteadyTime now) {
 }
 
 void RunController::Tick(base::SteadyTime now) {
+  if (ticked_.has_value() && now - *ticked_ > LeaseOf(setup_.config) / 2) {
+    table_.RenewAll(now);
+  }
+  ticked_ = now;
   for (int64_t worker : table_.Expired(now)) {
     Lose(worker, Loss::kLease, now);
   }
@@ -123,6 +142,7 @@ void RunController::OnReady(int64_t worker, base::SteadyTime now) {
   if (!started_.has_value()) started_ = now;
   if (!recoveries_.empty() && recoveries_.back().recovered_seconds == 0) {
     recoveries_.back().recovered_seconds = SecondsAt(now);
+    SaveRecovery();
   }
   window_.Observe(start_, /*used_up=*/false, now);
   Transition(v1::RUN_STATE_RUNNING,
@@ -178,8 +198,21 @@ void RunController::End(v1::RunState state, int exit_code,
   }
 }
 
+// Without a checkpoint there is nothing that a stopped run could go on from.
+void RunController::EndEarly(const std::string& reason) {
+  if (committed_.has_value()) {
+    End(v1::RUN_STATE_STOPPED, 4,
+        absl::StrCat("ended at the committed checkpoint of update ",
+                     *committed_, ": ", reason));
+  } else {
+    Fail(absl::StrCat("ended before the first checkpoint was committed: ",
+                      reason));
+  }
+}
+
+// Reasons may quote bytes of a damaged file, which no message could carry.
 void RunController::Fail(const std::string& reason) {
-  End(v1::RUN_STATE_FAILED, 3, reason);
+  End(v1::RUN_STATE_FAILED, 3, base::ValidUtf8(reason));
 }
 
 }  // namespace gimbal::coordinator
