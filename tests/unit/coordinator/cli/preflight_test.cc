@@ -100,6 +100,29 @@ TEST_F(PreflightTest, AFolderInUseIsRefused) {
               StatusIs(StatusCode::kAlreadyExists, HasSubstr("is not empty")));
 }
 
+TEST_F(PreflightTest, WhatACoordinatorThatDidNotStartLeftIsNoRun) {
+  ASSERT_THAT(io::MakeFolders(dir_ / "run/logs"), IsOk());
+  std::ofstream(dir_ / "run/coordinator.lock") << "1";
+  EXPECT_THAT(Check(), IsOk());
+}
+
+TEST_F(PreflightTest, TheFolderOfTheCheckpointsIsLookedAt) {
+  request_.overrides = {"checkpoint.dir=" + (dir_ / "text/checkpoints")};
+  EXPECT_THAT(Check(), StatusIs(StatusCode::kFailedPrecondition,
+                                HasSubstr("another checkpoint.dir")));
+  const std::string taken = dir_ / "taken";
+  ASSERT_THAT(io::WriteFileAtomically(taken + "/run", "other-1\n"), IsOk());
+  request_.overrides = {"checkpoint.dir=" + taken};
+  EXPECT_THAT(Check(), StatusIs(StatusCode::kAlreadyExists,
+                                HasSubstr("another run (other-1)")));
+}
+
+TEST_F(PreflightTest, NamesThatNoMessageCarriesAreRefused) {
+  request_.run_dir = dir_ / "run-\xff";
+  EXPECT_THAT(Check(), StatusIs(StatusCode::kInvalidArgument,
+                                HasSubstr("the name is not UTF-8")));
+}
+
 TEST_F(PreflightTest, AFolderBelowAFileIsRefused) {
   request_.run_dir = dir_ / "text/run";
   EXPECT_THAT(Check(), StatusIs(StatusCode::kFailedPrecondition,
