@@ -40,9 +40,9 @@ absl::Status CheckDevice(const std::string& device) {
   if (device == "cpu" || device == "auto") return absl::OkStatus();
   if (device == "cuda") {
     const compute::CudaSearch& cuda = compute::FindCuda();
-    return absl::FailedPreconditionError(absl::StrCat(
-        "--device cuda: ", cuda.text,
-        "; this version computes on the CPU: use --device cpu"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("--device cuda: ", cuda.text,
+                     "; this version computes on the CPU: use --device cpu"));
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "--device ", device, ": unknown device; expected cpu, cuda or auto"));
@@ -145,12 +145,13 @@ absl::Status CheckData(const v1::RunConfig& config) {
   const worker::DataFormat format = worker::DataFormatOf(config);
   const int vocab = config.model().vocab();
   const int context = config.model().context();
-  GIMBAL_RETURN_IF_ERROR(
-      worker::TokenSource::Open(data.train(), format, "train", vocab, context)
-          .status());
+  GIMBAL_RETURN_IF_ERROR(worker::TokenSource::Open(data.train(), format,
+                                                   "train", vocab, context,
+                                                   data.tokenizer())
+                             .status());
   if (data.valid().empty()) return absl::OkStatus();
   return worker::TokenSource::Open(data.valid(), format, "valid", vocab,
-                                   context)
+                                   context, data.tokenizer())
       .status();
 }
 
