@@ -19,8 +19,8 @@
 namespace gimbal::worker {
 namespace {
 
-// Time for all neighbours to load their stages and connect.
-constexpr std::chrono::seconds kConnectTime{120};
+// Time to reach a neighbour's listener, which is there before its stages are.
+constexpr std::chrono::seconds kConnectTime{30};
 
 Grant GrantOf(const v1::Grant& grant) {
   Grant result{.until = grant.until(), .final_update = grant.final_update()};
@@ -44,7 +44,7 @@ AssignmentRun::AssignmentRun(int64_t generation, v1::Assignment assignment,
 
 AssignmentRun::~AssignmentRun() {
   cancelled_ = true;
-  listener_.Abandon(generation_);
+  listener_.Abandon(base::StreamOf(assignment_.run_id()), generation_);
   {
     std::lock_guard lock(mutex_);
     if (executor_ != nullptr) executor_->Cancel();
@@ -220,13 +220,13 @@ absl::Status AssignmentRun::ConnectEdges() {
 
 absl::StatusOr<std::unique_ptr<Link>> AssignmentRun::ConnectEdge(
     const EdgeSpec& edge, bool upstream_here) {
-  const auto deadline = base::Clock::Real().Now() + kConnectTime;
   const int peer = edge.identity.edge + 1;
   absl::StatusOr<Socket> socket =
       upstream_here
           ? DialEdge(assignment_.placements(peer).data_address(), edge.identity,
-                     deadline, [this] { return cancelled_.load(); })
-          : listener_.Accept(edge.identity, deadline);
+                     base::Clock::Real().Now() + kConnectTime,
+                     [this] { return cancelled_.load(); })
+          : listener_.Accept(edge.identity);
   if (!socket.ok()) return socket.status();
   return std::make_unique<TcpLink>(edge, std::move(socket).value(), signal_);
 }
