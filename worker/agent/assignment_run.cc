@@ -33,10 +33,11 @@ Grant GrantOf(const v1::Grant& grant) {
 }  // namespace
 
 AssignmentRun::AssignmentRun(int64_t generation, v1::Assignment assignment,
-                             LinkListener& listener,
+                             WorkerData& data, LinkListener& listener,
                              std::function<void(v1::WorkerMessage)> send)
     : generation_(generation),
       assignment_(std::move(assignment)),
+      data_(data),
       listener_(listener),
       outbox_(generation, std::move(send)) {
   thread_ = std::thread([this] { Main(); });

@@ -25,8 +25,9 @@ namespace gimbal::worker {
 class AssignmentRun {
  public:
   // Begins at once. `send` gets every message for the coordinator, from several
-  // threads; `listener` must outlive the run.
-  AssignmentRun(int64_t generation, v1::Assignment assignment,
+  // threads; `data` (the run's alone as long as it lives) and `listener` must
+  // outlive the run.
+  AssignmentRun(int64_t generation, v1::Assignment assignment, WorkerData& data,
                 LinkListener& listener,
                 std::function<void(v1::WorkerMessage)> send);
   // Gives the assignment up: leaves blocking calls, closes its edges, waits for
@@ -53,12 +54,12 @@ class AssignmentRun {
 
   const int64_t generation_;
   const v1::Assignment assignment_;
+  WorkerData& data_;
   LinkListener& listener_;
   Outbox outbox_;
   Signal signal_;
   std::atomic<bool> cancelled_ = false;
   // Made by the thread in this order; destroyed in the reverse one.
-  WorkerData data_;
   mutable std::mutex mutex_;  // guards the pointers below until they are made
   std::vector<std::unique_ptr<StageRunner>> runners_;
   std::unique_ptr<SnapshotWriter> snapshots_;
