@@ -42,8 +42,10 @@ class LocalCluster {
 
   const std::string& address() const { return address_; }
 
-  // Call about ten times a second. Starts dead workers again; an error when a
-  // worker cannot be kept alive, which ends the run.
+  // Call about ten times a second. Starts dead workers again; an error, which
+  // ends the run, when a worker cannot be kept alive, or was told that the run
+  // is over (or that it is not wanted) and the coordinator goes on all the
+  // same.
   absl::Status Supervise(base::SteadyTime now);
 
   std::optional<int> coordinator_exit() { return coordinator_->Poll(); }
@@ -62,12 +64,14 @@ class LocalCluster {
     base::SteadyTime started;
     base::SteadyTime restart_at;
     int short_lives = 0;  // ends in a row within kShortLife
-    bool ended = false;   // by the coordinator's word, not to be restarted
+    // By the coordinator's word, not to be restarted.
+    std::optional<base::SteadyTime> ended;
   };
 
   explicit LocalCluster(const ClusterOptions& options) : options_(options) {}
   absl::Status StartCoordinator();
   absl::Status StartWorker(int index, base::SteadyTime now);
+  absl::Status CheckEnd(int index, base::SteadyTime now);
   std::string LogPath(const std::string& process) const;
 
   ClusterOptions options_;
