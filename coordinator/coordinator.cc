@@ -133,7 +133,7 @@ absl::Status Coordinator::Impl::TakeUpRun() {
   GIMBAL_RETURN_IF_ERROR(io::CheckWritable(root));
   catalogue.emplace(root, config.checkpoint().keep());
   GIMBAL_RETURN_IF_ERROR(catalogue->RemoveLeftovers());
-  metrics.emplace(metrics_server->registry(), config.run().name(),
+  metrics.emplace(metrics_server->registry(), folder->identity.run_id,
                   worker::TokensPerUpdate(config));
   effects.emplace(*folder, *catalogue, core.sessions, *metrics,
                   config.model().layers(), plan, clock);
