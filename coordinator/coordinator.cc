@@ -137,12 +137,15 @@ absl::Status Coordinator::Impl::TakeUpRun() {
                   worker::TokensPerUpdate(config));
   effects.emplace(*folder, *catalogue, core.sessions, *metrics,
                   config.model().layers(), plan, clock);
+  GIMBAL_ASSIGN_OR_RETURN(const std::string numerics,
+                          folder->store->LastReason(kNumerics));
   run.emplace(RunSetup{.config = config,
                        .run_id = folder->identity.run_id,
                        .run_dir = options.run_dir,
                        .checkpoint_root = root,
                        .workers = options.workers,
-                       .plan = plan},
+                       .plan = plan,
+                       .numerics = numerics},
               *effects);
   run->Open();
   over_before = run->exit_code() == 0;

@@ -17,6 +17,7 @@ class MemoryRunStore final : public RunStore {
   absl::StatusOr<std::vector<int64_t>> Checkpoints() override;
   absl::Status AddDecision(const StoredDecision& decision) override;
   absl::StatusOr<std::vector<StoredDecision>> Decisions(int limit) override;
+  absl::StatusOr<std::string> LastReason(const std::string& what) override;
 
  private:
   std::optional<RunIdentity> identity_;
