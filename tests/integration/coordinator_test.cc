@@ -18,6 +18,7 @@
 #include "coordinator/checkpoint/catalogue.h"
 #include "gimbal/v1/admin_service.grpc.pb.h"
 #include "tests/integration/coordinator_fake_worker.h"
+#include "tests/support/http_get.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
@@ -223,6 +224,20 @@ TEST(CoordinatorTest, ATakenPortOrFolderIsNamedAndNothingIsWritten) {
       Coordinator::Start(
           {.config = Config(), .run_dir = dir / "b", .workers = 4}),
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--workers 4")));
+}
+
+// The value that workers use too; names may repeat in a cluster.
+TEST(CoordinatorTest, SeriesCarryTheIdOfTheRun) {
+  TempDir dir;
+  ASSERT_OK_AND_ASSIGN(
+      auto coordinator,
+      Coordinator::Start({.config = Config(), .run_dir = dir.path()}));
+  const std::string id = Client(*coordinator).Status().run_id();
+  EXPECT_THAT(id, ::testing::StartsWith("demo-"));
+  const std::string metrics =
+      test_support::HttpGet(coordinator->metrics_address(), "/metrics");
+  EXPECT_THAT(metrics, HasSubstr("run=\"" + id + "\""));
+  EXPECT_THAT(metrics, ::testing::Not(HasSubstr("run=\"demo\"")));
 }
 
 }  // namespace
