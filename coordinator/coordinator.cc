@@ -143,16 +143,19 @@ absl::Status Coordinator::Impl::TakeUpRun() {
   catalogue.emplace(root, folder->identity.run_id, config.checkpoint().keep());
   GIMBAL_RETURN_IF_ERROR(catalogue->Claim());
   GIMBAL_RETURN_IF_ERROR(catalogue->RemoveLeftovers());
-  metrics.emplace(metrics_server->registry(), config.run().name(),
+  metrics.emplace(metrics_server->registry(), folder->identity.run_id,
                   worker::TokensPerUpdate(config));
   effects.emplace(*folder, *catalogue, core.sessions, *metrics,
                   config.model().layers(), plan, clock);
+  GIMBAL_ASSIGN_OR_RETURN(const std::string numerics,
+                          folder->store->LastReason(kNumerics));
   run.emplace(RunSetup{.config = config,
                        .run_id = folder->identity.run_id,
                        .run_dir = options.run_dir,
                        .checkpoint_root = root,
                        .workers = options.workers,
-                       .plan = plan},
+                       .plan = plan,
+                       .numerics = numerics},
               *effects);
   GIMBAL_RETURN_IF_ERROR(run->Open());
   over_before = run->exit_code() == 0;

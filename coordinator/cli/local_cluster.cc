@@ -31,6 +31,9 @@ constexpr base::Seconds kNeverCame(60);
 constexpr base::Seconds kLongSilence(3);
 constexpr base::Seconds kShortLife(5);
 constexpr int kMaxShortLives = 6;
+// From the end of the first worker to that of the coordinator, which has a
+// checkpoint's last files to write at most.
+constexpr base::Seconds kEndGrace(60);
 constexpr int kTailLines = 8;
 
 base::SteadyTime Now() { return base::Clock::Real().Now(); }
@@ -159,7 +162,10 @@ absl::Status LocalCluster::Supervise(base::SteadyTime now) {
   if (coordinator_exit()) return absl::OkStatus();
   for (int i = 0; i < static_cast<int>(workers_.size()); ++i) {
     Worker& worker = workers_[i];
-    if (worker.ended) continue;
+    if (worker.ended) {
+      GIMBAL_RETURN_IF_ERROR(CheckEnd(i, now));
+      continue;
+    }
     if (!worker.process) {
       if (now >= worker.restart_at) GIMBAL_RETURN_IF_ERROR(StartWorker(i, now));
       continue;
@@ -167,7 +173,7 @@ absl::Status LocalCluster::Supervise(base::SteadyTime now) {
     const std::optional<int> code = worker.process->Poll();
     if (!code) continue;
     if (IsRunsEnd(*code)) {
-      worker.ended = true;
+      worker.ended = now;
       continue;
     }
     const bool early = now - worker.started < kShortLife;
@@ -209,6 +215,16 @@ void LocalCluster::NoteStatus(const v1::GetStatusResponse& status,
     worker.process->Signal(SIGKILL);
     worker.absent_since = now;
   }
+}
+
+absl::Status LocalCluster::CheckEnd(int index, base::SteadyTime now) {
+  Worker& worker = workers_[index];
+  if (now - *worker.ended < kEndGrace) return absl::OkStatus();
+  const std::string name = absl::StrCat("worker-", index);
+  return absl::InternalError(
+      absl::StrCat(name, " ended with exit code ", *worker.process->Poll(),
+                   ", but the coordinator still runs after ", kEndGrace.count(),
+                   " s; ", LogTail(name)));
 }
 
 void LocalCluster::Finish(base::Seconds grace) {

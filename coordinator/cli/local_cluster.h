@@ -55,8 +55,10 @@ class LocalCluster {
 
   const std::string& address() const { return address_; }
 
-  // Call about ten times a second. Starts dead workers again; an error when a
-  // worker cannot be kept alive, which ends the run.
+  // Call about ten times a second. Starts dead workers again; an error, which
+  // ends the run, when a worker cannot be kept alive, or was told that the run
+  // is over (or that it is not wanted) and the coordinator goes on all the
+  // same.
   absl::Status Supervise(base::SteadyTime now);
 
   // Kills workers of this cluster that the coordinator does not know any more.
@@ -78,8 +80,9 @@ class LocalCluster {
     base::SteadyTime started;
     base::SteadyTime restart_at;
     int short_lives = 0;  // ends in a row within kShortLife
-    bool ended = false;   // by the coordinator's word, not to be restarted
-    bool known = false;   // to the coordinator, once
+    // By the coordinator's word, not to be restarted.
+    std::optional<base::SteadyTime> ended;
+    bool known = false;  // to the coordinator, once
     std::optional<base::SteadyTime> absent_since;  // from its answers
   };
 
@@ -87,6 +90,7 @@ class LocalCluster {
   absl::Status StartCoordinator();
   absl::Status WaitUntilServing();
   absl::Status StartWorker(int index, base::SteadyTime now);
+  absl::Status CheckEnd(int index, base::SteadyTime now);
   std::string LogPath(const std::string& process) const;
   // What earlier processes logged does not tell why this one ended.
   void NoteLogBegin(const std::string& process);

@@ -162,12 +162,13 @@ absl::Status CheckData(const v1::RunConfig& config) {
   const worker::DataFormat format = worker::DataFormatOf(config);
   const int vocab = config.model().vocab();
   const int context = config.model().context();
-  GIMBAL_RETURN_IF_ERROR(
-      worker::TokenSource::Open(data.train(), format, "train", vocab, context)
-          .status());
+  GIMBAL_RETURN_IF_ERROR(worker::TokenSource::Open(data.train(), format,
+                                                   "train", vocab, context,
+                                                   data.tokenizer())
+                             .status());
   if (data.valid().empty()) return absl::OkStatus();
   return worker::TokenSource::Open(data.valid(), format, "valid", vocab,
-                                   context)
+                                   context, data.tokenizer())
       .status();
 }
 

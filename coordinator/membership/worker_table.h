@@ -58,12 +58,10 @@ class WorkerTable {
   Worker* Find(int64_t id);
   const Worker* Find(int64_t id) const;
   const std::map<int64_t, Worker>& workers() const { return workers_; }
-  // Of the run; empty until the first worker was admitted.
-  const std::string& numerics() const { return numerics_; }
 
  private:
   base::Seconds lease_;
-  std::string numerics_;
+  std::string numerics_;  // of the run; empty until the first was admitted
   std::map<int64_t, Worker> workers_;
 };
 

@@ -29,6 +29,7 @@ RunController::RunController(RunSetup setup, RunEffects& effects)
       stages_(schedule_.stages),
       effects_(effects),
       table_(LeaseOf(setup_.config)),
+      numerics_(setup_.numerics),
       stage_info_(stages_),
       slot_of_stage_(StagesOverWorkers(stages_, setup_.workers)),
       slots_(setup_.workers),
@@ -68,12 +69,27 @@ absl::StatusOr<v1::RegisterResponse> RunController::Register(
   effects_.Record(
       absl::StrCat("worker ", id, " (", request.name(), ") was admitted"),
       absl::StrCat("pid ", request.pid(), ", ", request.numerics()));
+  NoteNumerics(request.numerics());
   v1::RegisterResponse response;
   response.set_run_id(setup_.run_id);
   response.set_worker_id(id);
   response.set_incarnation(id);
   *response.mutable_lease() = setup_.config.cluster().lease();
   return response;
+}
+
+// Only a new process can see a change: within one, the table admits one value.
+void RunController::NoteNumerics(const std::string& numerics) {
+  if (numerics == numerics_) return;
+  if (!numerics_.empty()) {
+    effects_.Record(
+        absl::StrCat("other numerics from update ", start_ + 1, " on"),
+        absl::StrCat("'", numerics_, "' before, '", numerics,
+                     "' now: last bits may differ from those of a run that "
+                     "stayed on one kind of machine"));
+  }
+  effects_.Record(kNumerics, numerics);
+  numerics_ = numerics;
 }
 
 absl::Status RunController::Receive(const v1::WorkerMessage& message,

@@ -2,12 +2,14 @@
 // checkpoint counts and when the run is over. Pure: events and the time come in
 // through the methods, everything else goes out through RunEffects.
 //
+// clang-format off
 //   RunController run(setup, effects);
 //   absl::Status opened = run.Open();        // once, before all else
 //   auto admitted = run.Register(request, now);
 //   absl::Status status = run.Receive(message, now);  // not OK: end session
 //   run.Tick(now);                                    // see TickPeriod
 //   if (run.exit_code()) ...                          // the run is over
+// clang-format on
 //
 // Restarting after a loss and resuming a run are the same act: take the newest
 // good checkpoint, drop the metrics rows beyond it, assign every stage from
@@ -60,7 +62,11 @@ struct RunSetup {
   std::string checkpoint_root;
   int workers = 1;  // that share the stages; at most one per stage
   std::vector<v1::StagePlacement> plan;  // PlanStages(config)
+  std::string numerics;  // of the newest kNumerics decision; empty: none yet
 };
+
+// Decision whose reason is the numerics string that the run goes on with.
+inline constexpr char kNumerics[] = "numerics";
 
 class RunController {
  public:
@@ -104,6 +110,7 @@ class RunController {
   };
 
   // run_controller.cc
+  void NoteNumerics(const std::string& numerics);
   void OnReady(int64_t worker, base::SteadyTime now);
   void OnFailure(int64_t worker, const v1::WorkerFailure& failure,
                  base::SteadyTime now);
@@ -163,6 +170,7 @@ class RunController {
 
   RunStateMachine machine_;
   WorkerTable table_;
+  std::string numerics_;  // as recorded
   std::optional<int> exit_code_;
   std::vector<StageInfo> stage_info_;
   std::vector<Recovery> recoveries_;

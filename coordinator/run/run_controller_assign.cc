@@ -151,7 +151,6 @@ void RunController::SendAssignments(const std::vector<int64_t>& alive) {
   v1::Assignment& assignment = *message.mutable_assignment();
   *assignment.mutable_config() = setup_.config;
   assignment.set_run_id(setup_.run_id);
-  assignment.set_run_dir(setup_.run_dir);
   assignment.set_checkpoint_root(setup_.checkpoint_root);
   assignment.set_start_update(start_);
   for (const v1::StagePlacement& planned : setup_.plan) {

@@ -63,4 +63,12 @@ absl::StatusOr<std::vector<StoredDecision>> MemoryRunStore::Decisions(
                                      decisions_.end());
 }
 
+absl::StatusOr<std::string> MemoryRunStore::LastReason(
+    const std::string& what) {
+  for (auto it = decisions_.rbegin(); it != decisions_.rend(); ++it) {
+    if (it->what == what) return it->reason;
+  }
+  return std::string();
+}
+
 }  // namespace gimbal::coordinator

@@ -20,6 +20,7 @@ class MemoryRunStore final : public RunStore {
   absl::StatusOr<std::vector<Recovery>> Recoveries() override;
   absl::Status AddDecision(const StoredDecision& decision) override;
   absl::StatusOr<std::vector<StoredDecision>> Decisions(int limit) override;
+  absl::StatusOr<std::string> LastReason(const std::string& what) override;
 
  private:
   std::optional<RunIdentity> identity_;

@@ -65,6 +65,8 @@ class RunStore {
   virtual absl::Status AddDecision(const StoredDecision& decision) = 0;
   // The newest `limit`, newest last.
   virtual absl::StatusOr<std::vector<StoredDecision>> Decisions(int limit) = 0;
+  // Reason of the newest decision of this name; empty when there is none.
+  virtual absl::StatusOr<std::string> LastReason(const std::string& what) = 0;
 };
 
 }  // namespace gimbal::coordinator

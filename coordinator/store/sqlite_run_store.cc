@@ -218,6 +218,15 @@ class SqliteRunStore final : public RunStore {
     return decisions;
   }
 
+  absl::StatusOr<std::string> LastReason(const std::string& what) override {
+    Statement query = Make(
+        "SELECT reason FROM decisions WHERE what = ? "
+        "ORDER BY number DESC LIMIT 1");
+    query.Bind(0, what);
+    GIMBAL_ASSIGN_OR_RETURN(const bool found, query.Step());
+    return found ? query.Text(0) : std::string();
+  }
+
  private:
   Statement Make(const char* sql) { return Statement(db_.get(), path_, sql); }
 

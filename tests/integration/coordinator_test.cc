@@ -413,5 +413,19 @@ TEST(CoordinatorTest, ATakenPortOrFolderIsNamedAndNothingIsWritten) {
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--workers 4")));
 }
 
+// The value that workers use too; names may repeat in a cluster.
+TEST(CoordinatorTest, SeriesCarryTheIdOfTheRun) {
+  TempDir dir;
+  ASSERT_OK_AND_ASSIGN(
+      auto coordinator,
+      Coordinator::Start({.config = Config(), .run_dir = dir.path()}));
+  const std::string id = Client(*coordinator).Status().run_id();
+  EXPECT_THAT(id, ::testing::StartsWith("demo-"));
+  const std::string metrics =
+      test_support::HttpGet(coordinator->metrics_address(), "/metrics");
+  EXPECT_THAT(metrics, HasSubstr("run=\"" + id + "\""));
+  EXPECT_THAT(metrics, ::testing::Not(HasSubstr("run=\"demo\"")));
+}
+
 }  // namespace
 }  // namespace gimbal::coordinator

@@ -35,13 +35,11 @@ absl::Status CheckOptions(const PrepareOptions& options) {
   if (options.inputs.empty()) {
     return absl::InvalidArgumentError("no input file given");
   }
-  for (const char* name : {kCorpusMetaFile, kTrainFile, kValidFile}) {
-    const std::string path = absl::StrCat(options.out, "/", name);
-    std::error_code error;
-    if (std::filesystem::exists(path, error)) {
-      return absl::AlreadyExistsError(absl::StrCat(
-          path, ": exists already; choose another folder or remove it"));
-    }
+  const std::string meta = absl::StrCat(options.out, "/", kCorpusMetaFile);
+  std::error_code error;
+  if (std::filesystem::exists(meta, error)) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        meta, ": exists already; choose another folder or remove it"));
   }
   return absl::OkStatus();
 }

@@ -205,5 +205,18 @@ TEST_F(LocalClusterTest, AWorkerThatWasToldToEndStaysEnded) {
   EXPECT_EQ(Starts(), 1);
 }
 
+// A worker that the coordinator refuses, because its numerics differ, exits 3
+// while the run waits for it.
+TEST_F(LocalClusterTest, AWorkerThatEndsWhileTheCoordinatorGoesOnEndsTheRun) {
+  Program("gimbal-worker", Count() + "echo 'is refused' >&2; exit 3\n");
+  ASSERT_OK_AND_ASSIGN(const auto cluster, Start(1));
+  EXPECT_THAT(SuperviseUntil(*cluster, [] { return false; }),
+              StatusIs(absl::StatusCode::kInternal,
+                       testing::AllOf(HasSubstr("worker-0 ended"),
+                                      HasSubstr("exit code 3"),
+                                      HasSubstr("is refused"))));
+  EXPECT_EQ(Starts(), 1);
+}
+
 }  // namespace
 }  // namespace gimbal::cli

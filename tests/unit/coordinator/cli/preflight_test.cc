@@ -92,6 +92,26 @@ TEST_F(PreflightTest, DataIsOpened) {
                                 HasSubstr(dir_ / "short")));
 }
 
+TEST_F(PreflightTest, DataOfAnotherTokenizerIsRefused) {
+  std::ofstream(dir_ / "train-00000.bin") << std::string(100, 'a');
+  const auto made_with = [this](const std::string& tokenizer) {
+    std::ofstream(dir_ / "meta.json")
+        << R"({"format": 1, "tokenizer": ")" << tokenizer << R"(", )"
+        << R"("vocab": 256, "dtype": "u8", "splits": {"train": )"
+        << R"({"tokens": 100, "files": ["train-00000.bin"]}}})";
+  };
+  made_with("bytes");
+  request_.overrides = {"data.train=" + dir_.path(), "data.format=tokens"};
+  EXPECT_THAT(Check(), IsOk());
+  request_.overrides.push_back("model.vocab=128");
+  EXPECT_THAT(Check(), StatusIs(StatusCode::kInvalidArgument,
+                                HasSubstr("model.vocab is 128")));
+  made_with("other");
+  EXPECT_THAT(Check(), StatusIs(StatusCode::kInvalidArgument,
+                                HasSubstr("tokenizer 'other'")));
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "run"));
+}
+
 TEST_F(PreflightTest, AFolderInUseIsRefused) {
   ASSERT_THAT(io::MakeFolders(dir_ / "run"), IsOk());
   EXPECT_THAT(Check(), IsOk());  // empty

@@ -340,6 +340,41 @@ TEST(RunController, ReasonsAreTextWhateverFilesHold) {
   EXPECT_EQ(cluster.run.Status(cluster.now).reason(), "metrics.jsonl:3: ??");
 }
 
+TEST(RunController, AChangeOfNumericsIsADecision) {
+  FakeEffects effects;
+  RunSetup setup = FakeSetup(1, 1);
+  v1::RegisterRequest request;
+  request.set_name("w");
+  request.set_data_address("127.0.0.1:1");
+  request.set_numerics("avx2");
+  const auto decisions_of_a_life = [&](const std::string& before) {
+    setup.numerics = before;
+    effects.decisions.clear();
+    RunController run(setup, effects);
+    EXPECT_THAT(run.Open(), IsOk());
+    EXPECT_TRUE(run.Register(request, FakeCluster(1, 1).now).ok());
+    EXPECT_TRUE(run.Register(request, FakeCluster(1, 1).now).ok());
+    return effects.decisions;
+  };
+  const auto count = [](const std::vector<std::string>& decisions,
+                        const std::string& text) {
+    return std::count_if(decisions.begin(), decisions.end(),
+                         [&](const std::string& d) {
+                           return d.find(text) != std::string::npos;
+                         });
+  };
+  const auto first = decisions_of_a_life("");
+  EXPECT_EQ(count(first, "numerics: avx2"), 1);
+  EXPECT_EQ(count(first, "other numerics"), 0);
+  const auto same = decisions_of_a_life("avx2");
+  EXPECT_EQ(count(same, "numerics: avx2"), 0);
+  EXPECT_EQ(count(same, "other numerics"), 0);
+  const auto other = decisions_of_a_life("avx512");
+  EXPECT_EQ(count(other, "numerics: avx2"), 1);
+  EXPECT_EQ(count(other, "other numerics from update 1 on: 'avx512' before"),
+            1);
+}
+
 TEST(RunController, ARunThatIsDoneEndsAtOnce) {
   FakeCluster cluster(1, 1);
   Start(cluster, 1);

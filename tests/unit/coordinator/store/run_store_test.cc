@@ -95,6 +95,16 @@ TEST_P(RunStoreConformance, TheNewestDecisionsComeLast) {
   EXPECT_THAT(*store_->Decisions(9), ElementsAre(a, b, c));
 }
 
+TEST_P(RunStoreConformance, FindsTheNewestDecisionOfAName) {
+  EXPECT_EQ(*store_->LastReason("a"), "");
+  for (const auto& [what, reason] :
+       {std::pair{"a", "1"}, {"b", "2"}, {"a", "3"}, {"b", "4"}, {"ab", "5"}}) {
+    ASSERT_THAT(store_->AddDecision({1, what, reason}), IsOk());
+  }
+  EXPECT_EQ(*store_->LastReason("a"), "3");
+  EXPECT_EQ(*store_->LastReason("none"), "");
+}
+
 TEST_P(RunStoreConformance, SurvivesTheProcess) {
   if (GetParam() == Kind::kMemory) GTEST_SKIP() << "kept in memory only";
   const RunIdentity mine{"demo-1", "abc", "run:", "text"};
