@@ -1,6 +1,5 @@
 #include "coordinator/coordinator.h"
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -13,10 +12,13 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/base/process.h"
 #include "common/base/status_macros.h"
+#include "common/config/paths.h"
 #include "common/io/file.h"
 #include "common/obs/metrics_server.h"
 #include "common/rpc/server.h"
+#include "coordinator/data_identity.h"
 #include "coordinator/live_effects.h"
 #include "coordinator/planner/placement.h"
 #include "coordinator/run/run_controller.h"
@@ -33,27 +35,22 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kTick{50};
 constexpr base::Seconds kFlushEvery{0.5};
 constexpr milliseconds kShutdownGrace{2000};
-
-int64_t PeakRssBytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return int64_t{usage.ru_maxrss} * 1024;
-}
+// How long the end is told to those who watch the run.
+constexpr milliseconds kTellTheEnd{2000};
 
 std::string CheckpointRoot(const Coordinator::Options& options) {
   const std::string& dir = options.config.checkpoint().dir();
-  return dir.empty() ? options.run_dir + "/checkpoints"
-                     : std::filesystem::absolute(dir).string();
+  return dir.empty() ? options.run_dir + "/checkpoints" : dir;
 }
 
 }  // namespace
 
 struct Coordinator::Impl {
   explicit Impl(Options given)
-      : options(std::move(given)), loop(kTick, [this] { Tick(); }) {}
+      : options(std::move(given)),
+        loop(TickPeriod(options.config), [this] { Tick(); }) {}
 
   ~Impl() { Shutdown(milliseconds(0)); }
 
@@ -65,6 +62,7 @@ struct Coordinator::Impl {
   absl::StatusOr<v1::CommandResponse> Command(
       const v1::CommandRequest& request);
   void WriteSummary();
+  void StartLoop();
   void Shutdown(milliseconds grace);
 
   Options options;
@@ -83,6 +81,7 @@ struct Coordinator::Impl {
   std::optional<RunController> run;
   base::SteadyTime flushed;
   bool over = false;  // of the loop
+  bool loop_started = false;
   std::promise<int> exit_code;
   bool announced = false;
   bool over_before = false;  // all updates were done when this process began
@@ -100,12 +99,14 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(
         "--workers ", options.workers, ": expected 1 to ",
         options.config.pipeline().stages(), ", the number of pipeline.stages"));
   }
-  options.run_dir = std::filesystem::absolute(options.run_dir).string();
+  GIMBAL_ASSIGN_OR_RETURN(
+      options.run_dir, config::AbsolutePath("the run folder", options.run_dir));
+  GIMBAL_RETURN_IF_ERROR(config::ResolvePaths(options.config));
   auto impl = std::make_unique<Impl>(std::move(options));
   GIMBAL_RETURN_IF_ERROR(impl->BindPorts());
   GIMBAL_RETURN_IF_ERROR(impl->TakeUpRun());
   GIMBAL_RETURN_IF_ERROR(impl->Announce());
-  impl->loop.Start();
+  impl->StartLoop();
   return std::unique_ptr<Coordinator>(new Coordinator(std::move(impl)));
 }
 
@@ -127,24 +128,36 @@ absl::Status Coordinator::Impl::TakeUpRun() {
   const v1::RunConfig& config = options.config;
   GIMBAL_ASSIGN_OR_RETURN(const std::vector<v1::StagePlacement> plan,
                           PlanStages(config));
-  GIMBAL_ASSIGN_OR_RETURN(
-      folder, RunFolder::Take(options.run_dir, config, options.resume));
   const std::string root = CheckpointRoot(options);
+  // A run that never was has no checkpoints: those there are another's.
+  if (!RunFolder::HoldsRun(options.run_dir)) {
+    GIMBAL_RETURN_IF_ERROR(CheckUnused(root));
+  }
+  GIMBAL_ASSIGN_OR_RETURN(const std::string data, DataIdentity(config));
+  if (!config.checkpoint().dir().empty()) {
+    GIMBAL_RETURN_IF_ERROR(io::CheckWritable(root));
+  }
+  GIMBAL_ASSIGN_OR_RETURN(
+      folder, RunFolder::Take(options.run_dir, config, data, options.resume));
   GIMBAL_RETURN_IF_ERROR(io::CheckWritable(root));
-  catalogue.emplace(root, config.checkpoint().keep());
+  catalogue.emplace(root, folder->identity.run_id, config.checkpoint().keep());
+  GIMBAL_RETURN_IF_ERROR(catalogue->Claim());
   GIMBAL_RETURN_IF_ERROR(catalogue->RemoveLeftovers());
-  metrics.emplace(metrics_server->registry(), config.run().name(),
+  metrics.emplace(metrics_server->registry(), folder->identity.run_id,
                   worker::TokensPerUpdate(config));
   effects.emplace(*folder, *catalogue, core.sessions, *metrics,
                   config.model().layers(), plan, clock);
+  GIMBAL_ASSIGN_OR_RETURN(const std::string numerics,
+                          folder->store->LastReason(kNumerics));
   run.emplace(RunSetup{.config = config,
                        .run_id = folder->identity.run_id,
                        .run_dir = options.run_dir,
                        .checkpoint_root = root,
                        .workers = options.workers,
-                       .plan = plan},
+                       .plan = plan,
+                       .numerics = numerics},
               *effects);
-  run->Open();
+  GIMBAL_RETURN_IF_ERROR(run->Open());
   over_before = run->exit_code() == 0;
   core.run = &*run;
   PublishStatus();
@@ -211,8 +224,13 @@ void Coordinator::Impl::WriteSummary() {
   }
   const absl::Status written = io::WriteFileAtomically(
       options.run_dir + "/summary.json",
-      SummaryJson(board.Get(), run->recoveries(), PeakRssBytes()));
+      SummaryJson(board.Get(), run->recoveries(), base::PeakRssBytes()));
   if (!written.ok()) base::LogError(written.ToString());
+}
+
+void Coordinator::Impl::StartLoop() {
+  loop_started = true;
+  loop.Start();
 }
 
 // In this order: nobody new comes in, whoever is in hears the end, the files
@@ -221,14 +239,20 @@ void Coordinator::Impl::Shutdown(milliseconds grace) {
   if (std::exchange(shut_down, true)) return;
   const base::SteadyTime begin = clock.Now();
   if (server.has_value()) server->SetServing(false);
-  if (core.run != nullptr) {
-    loop.Post([this] { core.sessions.DisconnectAll(absl::OkStatus()); });
-  }
+  loop.Post([this] {
+    over = true;
+    core.sessions.DisconnectAll(absl::OkStatus());
+  });
+  // The server waits for every call, and calls wait for the loop.
+  if (!loop_started) StartLoop();
   if (server.has_value()) server->Shutdown(grace);
   loop.Stop();
+  core.run = nullptr;
   if (folder.has_value()) {
     const absl::Status synced = folder->metrics.Sync();
     if (!synced.ok()) base::LogError(synced.ToString());
+    // Not left to the end of the process, which comes without destructors.
+    folder->store.reset();
   }
   if (announced) {
     std::error_code ignored;
@@ -262,6 +286,7 @@ void Coordinator::RequestStop(const std::string& reason) {
 
 int Coordinator::Wait() {
   const int exit_code = impl_->exit_code.get_future().get();
+  impl_->board.WaitForWatchers(kTellTheEnd);
   impl_->Shutdown(kShutdownGrace);
   return exit_code;
 }

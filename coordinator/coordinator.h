@@ -25,7 +25,7 @@ class Coordinator {
 
   // Binds its ports (cluster.listen, cluster.metrics_listen), takes the run
   // folder and serves; RUN_DIR/coordinator.json then says where. Until the
-  // ports are bound nothing is written.
+  // ports are bound and the data was read nothing is written.
   static absl::StatusOr<std::unique_ptr<Coordinator>> Start(Options options);
   // Ends at once, without a checkpoint, unless Wait has returned.
   ~Coordinator();
@@ -37,8 +37,9 @@ class Coordinator {
   // Stops the run at a checkpoint soon. Thread-safe.
   void RequestStop(const std::string& reason);
 
-  // Waits until the run is over and shuts down in order. The process's exit
-  // code: 0 completed, 3 failed, 4 ended early at a checkpoint.
+  // Waits until the run is over and shuts down in order; those who watch are
+  // first told the end, for up to two seconds. The process's exit code: 0
+  // completed, 3 failed, 4 ended early at a checkpoint.
   int Wait();
 
  private:

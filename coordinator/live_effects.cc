@@ -6,11 +6,16 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
+#include "common/base/utf8.h"
 
 namespace gimbal::coordinator {
 namespace {
 
 constexpr size_t kShownDecisions = 20;
+
+std::string RestartCounter(int stage) {
+  return absl::StrCat("restarts of stage ", stage);
+}
 
 }  // namespace
 
@@ -43,8 +48,10 @@ absl::StatusOr<int64_t> LiveEffects::Next(Counter counter) {
 }
 
 void LiveEffects::Record(const std::string& what, const std::string& reason) {
-  const StoredDecision decision{clock_.UnixSeconds(), what, reason};
-  base::LogInfo(absl::StrCat(what, ": ", reason));
+  // Reasons may quote bytes of a damaged file, which no message could carry.
+  const StoredDecision decision{clock_.UnixSeconds(), base::ValidUtf8(what),
+                                base::ValidUtf8(reason)};
+  base::LogInfo(absl::StrCat(decision.what, ": ", decision.reason));
   folder_.events.Append(decision);
   const absl::Status stored = folder_.store->AddDecision(decision);
   if (!stored.ok()) base::LogWarning(stored.ToString());
@@ -54,6 +61,25 @@ void LiveEffects::Record(const std::string& what, const std::string& reason) {
 
 void LiveEffects::StageRestarted(int stage, Loss loss) {
   metrics_.OnRestart(stage, loss);
+  const auto counted = folder_.store->Next(RestartCounter(stage));
+  if (!counted.ok()) base::LogWarning(counted.status().ToString());
+}
+
+void LiveEffects::SaveRecovery(int64_t number, const Recovery& recovery) {
+  const absl::Status saved = folder_.store->SaveRecovery(number, recovery);
+  if (!saved.ok()) base::LogWarning(saved.ToString());
+}
+
+absl::StatusOr<RunHistory> LiveEffects::History() {
+  RunHistory history;
+  for (const v1::StagePlacement& stage : plan_) {
+    GIMBAL_ASSIGN_OR_RETURN(
+        const int64_t restarts,
+        folder_.store->Count(RestartCounter(stage.stage())));
+    history.restarts.push_back(static_cast<int>(restarts));
+  }
+  GIMBAL_ASSIGN_OR_RETURN(history.recoveries, folder_.store->Recoveries());
+  return history;
 }
 
 absl::Status LiveEffects::WriteRow(const MetricsRow& row) {
@@ -78,7 +104,11 @@ absl::Status LiveEffects::CommitCheckpoint(const CheckpointContent& content) {
   int64_t bytes = 0;
   for (const v1::CheckpointFile& file : content.files) bytes += file.bytes();
   metrics_.OnCheckpoint(bytes, content.seconds, clock_.UnixSeconds());
-  return folder_.store->AddCheckpoint(content.update, clock_.UnixSeconds());
+  // The checkpoint counts, noted or not.
+  const absl::Status noted =
+      folder_.store->AddCheckpoint(content.update, clock_.UnixSeconds());
+  if (!noted.ok()) base::LogWarning(noted.ToString());
+  return absl::OkStatus();
 }
 
 void LiveEffects::GiveUpCheckpoint(int64_t update, const std::string& reason) {
@@ -88,16 +118,19 @@ void LiveEffects::GiveUpCheckpoint(int64_t update, const std::string& reason) {
 }
 
 absl::StatusOr<int64_t> LiveEffects::NewestCheckpoint() {
-  const NewestGood newest = FindNewestGood(catalogue_.root());
+  const NewestGood newest =
+      FindNewestGood(catalogue_.root(), folder_.identity.run_id);
   for (const absl::Status& bad : newest.passed_over) {
     Record("a damaged checkpoint is passed over", std::string(bad.message()));
   }
   GIMBAL_ASSIGN_OR_RETURN(const std::vector<int64_t> committed,
                           folder_.store->Checkpoints());
   if (newest.update == 0 && !committed.empty()) {
-    Record("no good checkpoint is left, starts from update 0",
-           absl::StrCat("the newest committed one was that of update ",
-                        committed.back()));
+    return absl::DataLossError(absl::StrCat(
+        catalogue_.root(), ": no good checkpoint, but that of update ",
+        committed.back(),
+        " was committed; is the folder mounted, was it moved (checkpoint.dir)? "
+        "To begin again at update 0, start a new run in another folder"));
   }
   GIMBAL_RETURN_IF_ERROR(catalogue_.SetLatest(newest.update));
   return newest.update;

@@ -28,6 +28,8 @@ class LiveEffects final : public RunEffects {
   absl::StatusOr<int64_t> Next(Counter counter) override;
   void Record(const std::string& what, const std::string& reason) override;
   void StageRestarted(int stage, Loss loss) override;
+  void SaveRecovery(int64_t number, const Recovery& recovery) override;
+  absl::StatusOr<RunHistory> History() override;
   absl::Status WriteRow(const MetricsRow& row) override;
   absl::StatusOr<std::vector<MetricsRow>> KeepRows(int64_t last) override;
   absl::Status CommitCheckpoint(const CheckpointContent& content) override;

@@ -25,7 +25,8 @@ namespace gimbal::coordinator {
 
 class CoordinatorMetrics {
  public:
-  // `run` is the label of every series. The registry must outlive this.
+  // `run` is the label of every series: the run's id, as workers have it; names
+  // may repeat in a cluster. The registry must outlive this.
   CoordinatorMetrics(prometheus::Registry& registry, std::string run,
                      int64_t tokens_per_update);
 

@@ -3,8 +3,10 @@
 
 #include <CLI/CLI.hpp>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <string>
+#include <thread>
 
 #include "common/base/log.h"
 #include "worker/compute/cuda_plugin.h"
@@ -13,10 +15,32 @@
 
 namespace {
 
+constexpr int kInternalError = 1;
+// For an assignment to leave what it is in the middle of: a microbatch, a file.
+constexpr std::chrono::seconds kEndGrace{5};
+
 std::atomic<int> signals_received = 0;
 static_assert(std::atomic<int>::is_always_lock_free);
 
-void CountSignal(int) { ++signals_received; }
+// Whatever the threads are blocked in, a second signal ends the process.
+void CountSignal(int) {
+  if (++signals_received > 1) _exit(kInternalError);
+}
+
+int ExitCode(const absl::StatusOr<int>& code) {
+  if (code.ok()) return *code;
+  gimbal::base::LogError(std::string(code.status().message()));
+  return absl::IsFailedPrecondition(code.status()) ? 3 : kInternalError;
+}
+
+// Ends the process with `code` unless it has ended by itself by then.
+void ExitAfterGrace(int code) {
+  std::thread([code] {
+    std::this_thread::sleep_for(kEndGrace);
+    gimbal::base::LogWarning("the assignment does not end: leaves without it");
+    _exit(code);
+  }).detach();
+}
 
 }  // namespace
 
@@ -42,7 +66,8 @@ int main(int argc, char** argv) {
   app.add_option("--patience", patience,
                  "seconds without a coordinator before giving up")
       ->check(CLI::PositiveNumber);
-  app.add_option("--log-level", log_level, "debug, info, warning or error");
+  app.add_option("--log-level", log_level, "debug, info, warning or error")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -60,8 +85,8 @@ int main(int argc, char** argv) {
     gimbal::base::LogError(std::string(worker.status().message()));
     return 2;
   }
-  const absl::StatusOr<int> code = (*worker)->Run();
-  if (code.ok()) return *code;
-  gimbal::base::LogError(std::string(code.status().message()));
-  return absl::IsFailedPrecondition(code.status()) ? 3 : 1;
+  const int code = ExitCode((*worker)->Run());
+  ExitAfterGrace(code);
+  worker->reset();
+  return code;
 }

@@ -6,9 +6,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/process.h"
 #include "common/base/status_macros.h"
+#include "worker/agent/heartbeat.h"
 #include "worker/compute/runtime.h"
 
 namespace gimbal::worker {
@@ -18,7 +20,40 @@ using std::chrono::milliseconds;
 
 // How often reports leave, a bound on the age of what the coordinator shows.
 constexpr milliseconds kReportInterval{50};
-constexpr milliseconds kHeartbeatInterval{500};
+// Before a new registration or stop request after one that was refused.
+constexpr milliseconds kRetryPause{1000};
+
+// 0 without a session.
+milliseconds LeaseOf(const SessionClient* session) {
+  if (session == nullptr) return milliseconds(0);
+  const auto& lease = session->registration().lease();
+  return milliseconds(lease.seconds() * 1000 + lease.nanos() / 1000000);
+}
+
+// Asks the coordinator to stop the run until it agrees.
+class StopRequest {
+ public:
+  explicit StopRequest(std::string reason) : reason_(std::move(reason)) {}
+
+  void Try(SessionClient& session) {
+    const base::SteadyTime now = base::Clock::Real().Now();
+    if (done_ || now < next_) return;
+    const absl::Status status = session.RequestStop(reason_);
+    done_ = status.ok();
+    next_ = now + kRetryPause;
+    if (done_ || status == last_) return;
+    last_ = status;
+    base::LogWarning(absl::StrCat(
+        "cannot stop the run yet: ", absl::string_view(status.message()),
+        "; asks again; a second signal ends this worker at once"));
+  }
+
+ private:
+  const std::string reason_;
+  bool done_ = false;
+  base::SteadyTime next_;
+  absl::Status last_;
+};
 
 }  // namespace
 
@@ -46,7 +81,7 @@ Worker::~Worker() {
     std::lock_guard lock(mutex_);
     stopping_ = true;
   }
-  stop_changed_.notify_all();
+  changed_.notify_all();
   heartbeat_.join();
   Replace(nullptr);
 }
@@ -55,13 +90,25 @@ absl::StatusOr<int> Worker::Run() {
   for (;;) {
     GIMBAL_ASSIGN_OR_RETURN(std::shared_ptr<SessionClient> session, Register());
     absl::StatusOr<int> code = FollowSession(*session);
-    if (code.ok() || !absl::IsUnavailable(code.status())) return code;
+    const bool refused = absl::IsAborted(code.status());
+    if (!refused && !absl::IsUnavailable(code.status())) return code;
     // The assignment cannot go on without the coordinator's grants.
-    base::LogWarning(absl::StrCat("lost the coordinator: ",
-                                  absl::string_view(code.status().message())));
+    base::LogWarning(
+        absl::StrCat(refused ? "registers again: " : "lost the coordinator: ",
+                     absl::string_view(code.status().message())));
     Replace(nullptr);
-    if (signals_ > 0) return absl::CancelledError("interrupted");
+    if (!Pause(refused ? kRetryPause : milliseconds(0))) {
+      return absl::CancelledError("interrupted");
+    }
   }
+}
+
+bool Worker::Pause(milliseconds duration) const {
+  const base::SteadyTime end = base::Clock::Real().Now() + duration;
+  while (signals_ == 0 && base::Clock::Real().Now() < end) {
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  return signals_ == 0;
 }
 
 absl::StatusOr<std::shared_ptr<SessionClient>> Worker::Register() {
@@ -80,32 +127,30 @@ absl::StatusOr<std::shared_ptr<SessionClient>> Worker::Register() {
       session->registration().run_id(), "; links at ", listener_->address(),
       ", metrics at http://", metrics_server_->address(), "/metrics"));
   std::lock_guard lock(mutex_);
-  if (metrics_ == nullptr) {
-    metrics_ = std::make_unique<WorkerMetrics>(
-        metrics_server_->registry(), session->registration().run_id());
+  const std::string& run_id = session->registration().run_id();
+  if (metrics_ == nullptr || metrics_->run() != run_id) {
+    metrics_.reset();  // of another run
+    metrics_ =
+        std::make_unique<WorkerMetrics>(metrics_server_->registry(), run_id);
   }
   session_ = session;
+  changed_.notify_all();
   return session;
 }
 
 absl::StatusOr<int> Worker::FollowSession(SessionClient& session) {
-  int signals_seen = 0;
+  StopRequest stop(absl::StrCat(options_.name, " was asked to terminate"));
   for (;;) {
     GIMBAL_ASSIGN_OR_RETURN(std::optional<v1::CoordinatorMessage> message,
                             session.Receive(kReportInterval));
     if (message && message->has_shutdown()) {
       base::LogInfo(absl::StrCat("the coordinator ends the run: ",
                                  message->shutdown().reason()));
-      Replace(nullptr);
       return message->shutdown().exit_code();
     }
     if (message) Handle(session, std::move(*message));
     if (run_ != nullptr) run_->FlushReports();
-    if (signals_ > signals_seen) {
-      if (++signals_seen > 1) return absl::CancelledError("interrupted twice");
-      GIMBAL_RETURN_IF_ERROR(session.RequestStop(
-          absl::StrCat(options_.name, " was asked to terminate")));
-    }
+    if (signals_ > 0) stop.Try(session);
   }
 }
 
@@ -120,8 +165,8 @@ void Worker::Handle(SessionClient& session, v1::CoordinatorMessage message) {
                                                    stages[stages.size() - 1]),
                      " from update ", message.assignment().start_update()));
     if (stages.empty()) return;
-    Replace(std::make_shared<AssignmentRun>(
-        message.generation(), std::move(*message.mutable_assignment()),
+    Replace(std::make_unique<AssignmentRun>(
+        message.generation(), std::move(*message.mutable_assignment()), data_,
         *listener_,
         [&session](v1::WorkerMessage out) { session.Send(std::move(out)); }));
   } else if (message.has_grant() && run_ != nullptr &&
@@ -130,45 +175,42 @@ void Worker::Handle(SessionClient& session, v1::CoordinatorMessage message) {
   }
 }
 
-void Worker::Replace(std::shared_ptr<AssignmentRun> run) {
+void Worker::Replace(std::unique_ptr<AssignmentRun> run) {
   {
     std::lock_guard lock(mutex_);
     std::swap(run_, run);
   }
-  // The old one ends here or, when a heartbeat is looking at it, right after.
+  // The old one ends here, without the lock: heartbeats must go on.
 }
 
 void Worker::HeartbeatLoop() {
   std::unique_lock lock(mutex_);
-  while (!stop_changed_.wait_for(lock, kHeartbeatInterval,
-                                 [&] { return stopping_; })) {
+  while (!stopping_) {
     lock.unlock();
     SendHeartbeat();
     lock.lock();
+    // A new session wakes it up: its lease may be a shorter one.
+    const auto seen = session_;
+    changed_.wait_for(lock, HeartbeatInterval(LeaseOf(seen.get())),
+                      [&] { return stopping_ || session_ != seen; });
   }
 }
 
 void Worker::SendHeartbeat() {
-  std::shared_ptr<SessionClient> session;
-  std::shared_ptr<AssignmentRun> run;
-  {
-    std::lock_guard lock(mutex_);
-    session = session_;
-    run = run_;
-  }
-  if (session == nullptr) return;
   v1::WorkerMessage message;
   v1::Heartbeat* heartbeat = message.mutable_heartbeat();
   heartbeat->set_peak_rss_bytes(base::PeakRssBytes());
-  if (run != nullptr) {
-    message.set_generation(run->generation());
-    const std::vector<v1::StageStatus> statuses = run->Statuses();
+  std::lock_guard lock(mutex_);
+  if (session_ == nullptr) return;
+  if (run_ != nullptr) {
+    message.set_generation(run_->generation());
+    const std::vector<v1::StageStatus> statuses = run_->Statuses();
     metrics_->Update(statuses);
     for (const v1::StageStatus& status : statuses) {
       *heartbeat->add_stages() = status;
     }
   }
-  session->Send(std::move(message));
+  session_->Send(std::move(message));
 }
 
 }  // namespace gimbal::worker

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -13,6 +14,7 @@
 #include "common/obs/metrics_server.h"
 #include "worker/agent/assignment_run.h"
 #include "worker/agent/session_client.h"
+#include "worker/agent/worker_data.h"
 #include "worker/agent/worker_metrics.h"
 #include "worker/transport/link_listener.h"
 
@@ -34,8 +36,9 @@ class Worker {
   ~Worker();
 
   // Registers and works until the coordinator ends the run; returns the
-  // process's exit code. After a first signal the coordinator is asked to stop
-  // the run at a checkpoint, after a second one the worker leaves at once.
+  // process's exit code. After a signal the coordinator is asked, until it has
+  // heard, to stop the run at a checkpoint. The assignment may still be at work
+  // when this returns; destruction waits for it.
   absl::StatusOr<int> Run();
 
  private:
@@ -43,24 +46,27 @@ class Worker {
          std::unique_ptr<obs::MetricsServer> metrics_server,
          std::unique_ptr<LinkListener> listener);
   absl::StatusOr<std::shared_ptr<SessionClient>> Register();
+  // False when a signal came.
+  bool Pause(std::chrono::milliseconds duration) const;
   absl::StatusOr<int> FollowSession(SessionClient& session);
   void Handle(SessionClient& session, v1::CoordinatorMessage message);
   void HeartbeatLoop();
   void SendHeartbeat();
   // Replaces the assignment (null: none); the old one ends first.
-  void Replace(std::shared_ptr<AssignmentRun> run);
+  void Replace(std::unique_ptr<AssignmentRun> run);
 
   const Options options_;
   const std::atomic<int>& signals_;
   std::unique_ptr<obs::MetricsServer> metrics_server_;
   std::unique_ptr<LinkListener> listener_;
-  std::unique_ptr<WorkerMetrics> metrics_;  // heartbeat thread, once registered
+  WorkerData data_;  // of the assignment's thread
 
-  std::mutex mutex_;
-  std::condition_variable stop_changed_;
+  std::mutex mutex_;  // guards what follows; held for moments only
+  std::condition_variable changed_;  // stopping_ or session_
   bool stopping_ = false;
+  std::unique_ptr<WorkerMetrics> metrics_;
   std::shared_ptr<SessionClient> session_;
-  std::shared_ptr<AssignmentRun> run_;
+  std::unique_ptr<AssignmentRun> run_;  // changed and ended by the main thread
   std::thread heartbeat_;
 };
 

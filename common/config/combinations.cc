@@ -154,6 +154,11 @@ std::optional<BrokenCombination> CheckPrecision(const v1::RunConfig& config) {
 
 std::optional<BrokenCombination> CheckRefresh(const v1::RunConfig& config) {
   const v1::RotationSection& rotation = config.optimizer().rotation();
+  if (rotation.policy() == v1::REFRESH_POLICY_ADAPTIVE) {
+    return BrokenCombination{"optimizer.rotation.policy",
+                             "adaptive is not supported so far: expected "
+                             "uniform, stage_aware or inverse"};
+  }
   if (rotation.policy() != v1::REFRESH_POLICY_UNIFORM &&
       rotation.period() > rotation.max_period()) {
     return BrokenCombination{

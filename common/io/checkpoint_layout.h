@@ -1,6 +1,7 @@
 // Names inside a checkpoint folder; the only place that knows them.
 //
 //   ROOT/latest                     name of the newest committed folder
+//   ROOT/run                        id of the run that the folder belongs to
 //   ROOT/step-00000200/manifest.json
 //                      COMMIT       written last
 //                      layers/layer-003.safetensors
@@ -30,5 +31,6 @@ std::string InFlightTensorName(int64_t microbatch);  // "m812"
 inline constexpr char kManifestFile[] = "manifest.json";
 inline constexpr char kCommitFile[] = "COMMIT";
 inline constexpr char kLatestFile[] = "latest";
+inline constexpr char kOwnerFile[] = "run";
 
 }  // namespace gimbal::io

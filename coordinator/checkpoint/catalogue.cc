@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
@@ -22,6 +23,32 @@ std::string FolderOf(const std::string& root, int64_t update) {
 bool IsCommitted(const std::string& folder) {
   std::error_code error;
   return fs::exists(absl::StrCat(folder, "/", io::kCommitFile), error);
+}
+
+// Empty when there is no manifest that can be read.
+std::string RunOf(const std::string& folder) {
+  const absl::StatusOr<Manifest> manifest = ReadManifest(folder);
+  return manifest.ok() ? manifest->run_id : "";
+}
+
+// A committed folder without a readable manifest counts as one's own: it is
+// damaged, and only its owner looks at it.
+bool IsOfAnotherRun(const std::string& folder, const std::string& run_id) {
+  if (run_id.empty() || !IsCommitted(folder)) return false;
+  const std::string owner = RunOf(folder);
+  return !owner.empty() && owner != run_id;
+}
+
+std::string OwnerPath(const std::string& root) {
+  return absl::StrCat(root, "/", io::kOwnerFile);
+}
+
+// Empty when nobody owns the folder.
+absl::StatusOr<std::string> OwnerOf(const std::string& root) {
+  absl::StatusOr<std::string> owner = io::ReadFile(OwnerPath(root));
+  if (absl::IsNotFound(owner.status())) return "";
+  if (owner.ok()) absl::StripTrailingAsciiWhitespace(&*owner);
+  return owner;
 }
 
 // Updates of the step folders below `root`, ascending.
@@ -62,11 +89,12 @@ std::vector<int64_t> CommittedCheckpoints(const std::string& root) {
   return updates;
 }
 
-NewestGood FindNewestGood(const std::string& root) {
+NewestGood FindNewestGood(const std::string& root, const std::string& run_id) {
   NewestGood result;
   std::vector<int64_t> updates = CommittedCheckpoints(root);
   std::reverse(updates.begin(), updates.end());
   for (int64_t update : updates) {
+    if (IsOfAnotherRun(FolderOf(root, update), run_id)) continue;
     const absl::Status verified = VerifyCheckpoint(FolderOf(root, update));
     if (verified.ok()) {
       result.update = update;
@@ -77,8 +105,33 @@ NewestGood FindNewestGood(const std::string& root) {
   return result;
 }
 
+absl::Status CheckUnused(const std::string& root) {
+  GIMBAL_ASSIGN_OR_RETURN(const std::string owner, OwnerOf(root));
+  const std::vector<int64_t> steps = StepFolders(root);
+  if (owner.empty() && steps.empty()) return absl::OkStatus();
+  return absl::AlreadyExistsError(absl::StrCat(
+      root, ": holds checkpoints of another run (",
+      owner.empty() ? io::StepFolderName(steps.back()) : owner,
+      "); choose another checkpoint.dir, or go on with that run with "
+      "--resume"));
+}
+
 std::string Catalogue::Folder(int64_t update) const {
   return FolderOf(root_, update);
+}
+
+absl::Status Catalogue::Claim() const {
+  GIMBAL_ASSIGN_OR_RETURN(std::string owner, OwnerOf(root_));
+  for (int64_t update : CommittedCheckpoints(root_)) {
+    if (IsOfAnotherRun(Folder(update), run_id_)) owner = RunOf(Folder(update));
+  }
+  if (owner == run_id_) return absl::OkStatus();
+  if (!owner.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        root_, ": holds checkpoints of run ", owner, ", expected those of ",
+        run_id_, "; set checkpoint.dir to the folder of this run"));
+  }
+  return io::WriteFileAtomically(OwnerPath(root_), run_id_ + "\n");
 }
 
 absl::Status Catalogue::RemoveLeftovers() const {
@@ -100,7 +153,10 @@ absl::Status Catalogue::Commit(const Manifest& manifest) const {
   GIMBAL_RETURN_IF_ERROR(
       io::WriteFileAtomically(absl::StrCat(folder, "/", io::kCommitFile),
                               absl::StrCat(manifest.update, "\n")));
-  GIMBAL_RETURN_IF_ERROR(SetLatest(manifest.update));
+  // From here on the checkpoint counts, whatever fails.
+  if (const absl::Status named = SetLatest(manifest.update); !named.ok()) {
+    base::LogWarning(named.ToString());
+  }
   Prune(manifest.update);
   return absl::OkStatus();
 }
@@ -118,16 +174,20 @@ absl::Status Catalogue::SetLatest(int64_t update) const {
                              absl::StrCat("cannot remove ", path));
 }
 
-void Catalogue::Discard(int64_t update) const { RemoveOrWarn(Folder(update)); }
-
 // A committed folder beyond the newest is one that was found damaged: the run
-// started again below it and will write it anew.
+// started again below it and will write it anew. An unfinished one below the
+// newest was given up: every stage writes its snapshots in order. One beyond
+// the newest is being written.
 void Catalogue::Prune(int64_t newest) const {
-  std::vector<int64_t> updates = CommittedCheckpoints(root_);
+  std::vector<int64_t> updates = StepFolders(root_);
   std::reverse(updates.begin(), updates.end());
   int kept = 0;
   for (int64_t update : updates) {
-    if (update > newest || ++kept > keep_) RemoveOrWarn(Folder(update));
+    const std::string folder = Folder(update);
+    if (IsOfAnotherRun(folder, run_id_)) continue;
+    const bool goes = IsCommitted(folder) ? update > newest || ++kept > keep_
+                                          : update < newest;
+    if (goes) RemoveOrWarn(folder);
   }
 }
 

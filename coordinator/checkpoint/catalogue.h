@@ -1,10 +1,15 @@
 // The checkpoints of a run on disk: which count, which is the newest good one,
 // which may go.
 //
-//   Catalogue catalogue(root, keep);
-//   catalogue.RemoveLeftovers();           // once, before the run starts
-//   catalogue.Commit(manifest);            // all files were written
-//   catalogue.FindNewestGood();            // 0: none
+//   GIMBAL_RETURN_IF_ERROR(CheckUnused(root));      // a new run
+//   Catalogue catalogue(root, run_id, keep);
+//   GIMBAL_RETURN_IF_ERROR(catalogue.Claim());      // once, before the run
+//   catalogue.RemoveLeftovers();                    // likewise
+//   catalogue.Commit(manifest);                     // all files were written
+//   FindNewestGood(root, run_id).update;            // 0: none
+//
+// One run owns the folder: ROOT/run names it, and so does every manifest.
+// A checkpoint of another run is never read, never removed.
 //
 // A folder counts from the moment its COMMIT is on disk; `latest` follows, and
 // only then older ones are pruned. Not thread-safe.
@@ -29,34 +34,43 @@ struct NewestGood {
   // Why newer ones were passed over; each names the bad file.
   std::vector<absl::Status> passed_over;
 };
-// Verifies sizes and hashes, from the newest committed checkpoint down.
-NewestGood FindNewestGood(const std::string& root);
+// Verifies sizes and hashes, from the newest committed checkpoint down. With a
+// `run_id`, those of other runs are passed over without a word.
+NewestGood FindNewestGood(const std::string& root,
+                          const std::string& run_id = "");
+
+// ALREADY_EXISTS when some run owns the folder or has step folders in it.
+absl::Status CheckUnused(const std::string& root);
 
 class Catalogue {
  public:
-  // `keep`: how many of the newest committed checkpoints stay.
-  Catalogue(std::string root, int keep) : root_(std::move(root)), keep_(keep) {}
+  // `keep`: how many of the newest committed checkpoints of the run stay.
+  Catalogue(std::string root, std::string run_id, int keep)
+      : root_(std::move(root)), run_id_(std::move(run_id)), keep_(keep) {}
 
   const std::string& root() const { return root_; }
   std::string Folder(int64_t update) const;
 
+  // Makes the folder this run's. FAILED_PRECONDITION when it is another's, by
+  // ROOT/run or by a committed checkpoint.
+  absl::Status Claim() const;
   // Removes step folders without COMMIT: what a crash left behind.
   absl::Status RemoveLeftovers() const;
   // Checks that every file is there with its size, then writes the manifest,
-  // COMMIT and `latest`, then prunes. On an error the checkpoint does not
-  // count.
+  // COMMIT and `latest`, then prunes, also step folders that were given up. On
+  // an error the checkpoint does not count; what goes wrong after COMMIT is a
+  // warning.
   absl::Status Commit(const Manifest& manifest) const;
   // Makes `latest` name this checkpoint; 0: there is none. A crash between
   // COMMIT and `latest` leaves an older name, so whoever takes a run up says
   // what it found.
   absl::Status SetLatest(int64_t update) const;
-  // Removes what there is of a checkpoint that will never be whole.
-  void Discard(int64_t update) const;
 
  private:
   void Prune(int64_t newest) const;
 
   std::string root_;
+  std::string run_id_;
   int keep_;
 };
 

@@ -5,8 +5,10 @@
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 #include "common/io/file.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status_conversion.h"
@@ -46,12 +48,23 @@ AdminClient::~AdminClient() = default;
 
 absl::StatusOr<v1::GetStatusResponse> AdminClient::GetStatus(
     base::Seconds timeout) const {
+  return Ask(/*watching=*/false, timeout);
+}
+
+absl::StatusOr<v1::GetStatusResponse> AdminClient::WatchStatus(
+    base::Seconds timeout) const {
+  return Ask(/*watching=*/true, timeout);
+}
+
+absl::StatusOr<v1::GetStatusResponse> AdminClient::Ask(
+    bool watching, base::Seconds timeout) const {
   grpc::ClientContext context;
   rpc::SetTimeout(context, ToMillis(timeout));
+  v1::GetStatusRequest request;
+  request.set_watching(watching);
   v1::GetStatusResponse response;
   const absl::Status status = ToStatus(
-      impl_->stub->GetStatus(&context, v1::GetStatusRequest(), &response),
-      impl_->address);
+      impl_->stub->GetStatus(&context, request, &response), impl_->address);
   if (!status.ok()) return status;
   return response;
 }
@@ -71,13 +84,11 @@ absl::StatusOr<v1::CommandResponse> AdminClient::Command(
   return response;
 }
 
-std::string CoordinatorFile(const std::string& run_dir) {
-  return run_dir + "/coordinator.json";
-}
-
-absl::StatusOr<std::string> CoordinatorAddress(const std::string& run_dir) {
-  const std::string path = CoordinatorFile(run_dir);
-  if (!std::filesystem::exists(run_dir + "/config.yaml")) {
+absl::StatusOr<ServingCoordinator> ReadCoordinatorFile(
+    const std::string& run_dir) {
+  const std::string path = run_dir + "/coordinator.json";
+  std::error_code error;
+  if (!std::filesystem::exists(run_dir + "/config.yaml", error)) {
     return absl::NotFoundError(
         absl::StrCat(run_dir,
                      ": not a run folder (no config.yaml); give --run-dir the "
@@ -100,7 +111,16 @@ absl::StatusOr<std::string> CoordinatorAddress(const std::string& run_dir) {
     return absl::FailedPreconditionError(absl::StrCat(
         path, ": expected {\"address\": \"host:port\", ...}, found ", *text));
   }
-  return json["address"].get<std::string>();
+  const nlohmann::json pid = json.value("pid", nlohmann::json());
+  return ServingCoordinator{
+      .address = json["address"].get<std::string>(),
+      .pid = pid.is_number_integer() ? pid.get<int64_t>() : 0};
+}
+
+absl::StatusOr<std::string> CoordinatorAddress(const std::string& run_dir) {
+  GIMBAL_ASSIGN_OR_RETURN(const ServingCoordinator serving,
+                          ReadCoordinatorFile(run_dir));
+  return serving.address;
 }
 
 }  // namespace gimbal::cli

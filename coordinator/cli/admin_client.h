@@ -3,6 +3,7 @@
 // Thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -21,19 +22,32 @@ class AdminClient {
   // UNAVAILABLE (with the address and what to do) when nothing answers.
   absl::StatusOr<v1::GetStatusResponse> GetStatus(
       base::Seconds timeout = base::Seconds(2)) const;
+  // The same for a caller that asks at least every second until it has seen the
+  // run's end: the coordinator stays until it has.
+  absl::StatusOr<v1::GetStatusResponse> WatchStatus(
+      base::Seconds timeout = base::Seconds(2)) const;
   absl::StatusOr<v1::CommandResponse> Command(
       v1::CommandRequest::Verb verb, const std::string& reason,
       base::Seconds timeout = base::Seconds(10)) const;
 
  private:
+  absl::StatusOr<v1::GetStatusResponse> Ask(bool watching,
+                                            base::Seconds timeout) const;
+
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 
-// RUN_DIR/coordinator.json, which the coordinator keeps while it serves.
-std::string CoordinatorFile(const std::string& run_dir);
+// RUN_DIR/coordinator.json, which a coordinator keeps while it serves. One that
+// was killed leaves it behind: `pid` says whose it is.
+struct ServingCoordinator {
+  std::string address;
+  int64_t pid = 0;
+};
 
-// The address in that file; NOT_FOUND when no coordinator serves the run.
+// NOT_FOUND when no coordinator serves the run.
+absl::StatusOr<ServingCoordinator> ReadCoordinatorFile(
+    const std::string& run_dir);
 absl::StatusOr<std::string> CoordinatorAddress(const std::string& run_dir);
 
 }  // namespace gimbal::cli

@@ -19,7 +19,8 @@ namespace {
 
 // Folders of the committed checkpoints, oldest first; at least one.
 absl::StatusOr<std::vector<std::string>> Folders(const std::string& run_dir) {
-  if (!std::filesystem::exists(run_dir + "/config.yaml")) {
+  std::error_code error;
+  if (!std::filesystem::exists(run_dir + "/config.yaml", error)) {
     return absl::NotFoundError(
         absl::StrCat(run_dir, ": not a run folder (no config.yaml)"));
   }

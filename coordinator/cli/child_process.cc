@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,24 +12,38 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/io/unique_fd.h"
 
 namespace gimbal::cli {
 namespace {
 
 // Runs in the child of a process that may have threads: only
 // async-signal-safe calls, no allocation.
-[[noreturn]] void Exec(char* const* argv, int log, int null, pid_t parent) {
+[[noreturn]] void Exec(char* const* argv, int log, int input, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // the parent died before prctl
   setpgid(0, 0);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  dup2(null, STDIN_FILENO);
+  dup2(input, STDIN_FILENO);
   dup2(log, STDOUT_FILENO);
   dup2(log, STDERR_FILENO);
   execv(argv[0], argv);
   _exit(127);
+}
+
+// A file in memory that stands at its beginning: unlike a pipe it takes any
+// size before somebody reads.
+absl::StatusOr<io::UniqueFd> MemoryFile(const std::string& content) {
+  io::UniqueFd fd(memfd_create("input", MFD_CLOEXEC));
+  const auto size = static_cast<ssize_t>(content.size());
+  if (!fd.valid() || write(fd.get(), content.data(), content.size()) != size ||
+      lseek(fd.get(), 0, SEEK_SET) != 0) {
+    return absl::ErrnoToStatus(errno, "cannot keep a program's input");
+  }
+  return fd;
 }
 
 int ExitCode(int wait_status) {
@@ -39,19 +54,20 @@ int ExitCode(int wait_status) {
 }  // namespace
 
 absl::StatusOr<ChildProcess> ChildProcess::Start(
-    const std::vector<std::string>& argv, const std::string& log_path) {
+    const std::vector<std::string>& argv, const std::string& log_path,
+    const std::string& input) {
   if (access(argv[0].c_str(), X_OK) != 0) {
     return absl::NotFoundError(absl::StrCat(
         argv[0], ": not an executable file (", std::strerror(errno),
         "); the programs of one build stay in one folder"));
   }
-  const int log =
-      open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (log < 0) {
+  GIMBAL_ASSIGN_OR_RETURN(const io::UniqueFd in, MemoryFile(input));
+  const io::UniqueFd log(
+      open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (!log.valid()) {
     return absl::FailedPreconditionError(
         absl::StrCat(log_path, ": cannot open: ", std::strerror(errno)));
   }
-  const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
   std::vector<char*> raw;
   for (const std::string& arg : argv) {
     raw.push_back(const_cast<char*>(arg.c_str()));
@@ -59,10 +75,8 @@ absl::StatusOr<ChildProcess> ChildProcess::Start(
   raw.push_back(nullptr);
   const pid_t parent = getpid();
   const pid_t pid = fork();
-  if (pid == 0) Exec(raw.data(), log, null, parent);
+  if (pid == 0) Exec(raw.data(), log.get(), in.get(), parent);
   const int fork_errno = errno;
-  close(log);
-  close(null);
   if (pid < 0) {
     return absl::InternalError(absl::StrCat("cannot start ", argv[0], ": ",
                                             std::strerror(fork_errno)));

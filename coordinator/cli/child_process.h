@@ -23,10 +23,12 @@ namespace gimbal::cli {
 
 class ChildProcess {
  public:
-  // Runs argv[0] (a path) with standard input empty and both outputs appended
-  // to `log_path`. A program that cannot be executed exits with 127.
+  // Runs argv[0] (a path) with `input` as standard input, which it may also
+  // open as /dev/stdin, and both outputs appended to `log_path`. A program that
+  // cannot be executed exits with 127.
   static absl::StatusOr<ChildProcess> Start(
-      const std::vector<std::string>& argv, const std::string& log_path);
+      const std::vector<std::string>& argv, const std::string& log_path,
+      const std::string& input = "");
 
   ChildProcess(ChildProcess&& other) noexcept;
   ChildProcess& operator=(ChildProcess&& other) noexcept;

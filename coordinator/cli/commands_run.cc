@@ -29,33 +29,41 @@ void AddTrain(CLI::App& app, int* exit_code) {
   CLI::App* verb = app.add_subcommand("train", kTrainHelp);
   auto options = std::make_shared<TrainOptions>();
   TrainRequest& request = options->request;
-  verb->add_option("CONFIG", request.config_path,
-                   "config of the run; with --resume, default that of the run "
-                   "folder");
-  verb->add_option("--set", request.overrides,
-                   "override a key of the config: a.b=c; may be repeated")
-      ->allow_extra_args(false);
-  verb->add_option("--run-dir", request.run_dir,
-                   "folder of the run [runs/NAME-DATE-TIME]");
-  verb->add_option("--workers", request.workers,
-                   "worker processes [one per stage, at most 4 or the number "
-                   "of cores]")
-      ->check(CLI::PositiveNumber);
-  verb->add_option("--device", request.device, "cpu, cuda or auto")
-      ->capture_default_str();
-  verb->add_flag("--resume", request.resume,
-                 "go on with the run in --run-dir from its newest checkpoint");
+  CLI::Option* config = verb->add_option(
+      "CONFIG", request.config_path,
+      "config of the run; with --resume, default that of the run folder");
+  CLI::Option* set =
+      verb->add_option("--set", request.overrides,
+                       "override a key of the config: a.b=c; may be repeated")
+          ->allow_extra_args(false);
+  CLI::Option* run_dir = verb->add_option(
+      "--run-dir", request.run_dir, "folder of the run [runs/NAME-DATE-TIME]");
+  CLI::Option* workers =
+      verb->add_option("--workers", request.workers,
+                       "worker processes [one per stage, at most 4 or the "
+                       "number of cores]")
+          ->check(CLI::PositiveNumber);
+  CLI::Option* device =
+      verb->add_option("--device", request.device, "cpu, cuda or auto")
+          ->capture_default_str();
+  CLI::Option* resume = verb->add_flag(
+      "--resume", request.resume,
+      "go on with the run in --run-dir from its newest checkpoint");
+  CLI::Option* log_level =
+      verb->add_option("--log-level", options->log_level,
+                       "of coordinator and workers: debug, info, warning, "
+                       "error")
+          ->capture_default_str()
+          ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
+  // Whoever follows a run configures none.
   verb->add_option("--coordinator", options->coordinator,
                    "follow the run of this coordinator (HOST:PORT) instead of "
-                   "starting one");
+                   "starting one")
+      ->excludes(config, set, run_dir, workers, device, resume, log_level);
   verb->add_option("--log-every", options->log_every,
                    "seconds between progress lines when not on a terminal")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
-  verb->add_option("--log-level", options->log_level,
-                   "of coordinator and workers: debug, info, warning, error")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
   verb->footer(kTrainFooter);
   verb->callback([=] { *exit_code = RunTrain(*options); });
 }

@@ -13,6 +13,7 @@
 #include "coordinator/cli/display.h"
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/progress.h"
+#include "coordinator/cli/run_follower.h"
 #include "coordinator/cli/signals.h"
 #include "coordinator/cli/status_json.h"
 
@@ -36,22 +37,22 @@ absl::Status PrintOnce(const AdminClient& client, bool json) {
 }
 
 // One JSON object per line with `json`, otherwise as `gimbal train` shows it.
-absl::Status WatchRun(const AdminClient& client, bool json) {
+absl::Status WatchRun(const AdminClient& client, const std::string& address,
+                      bool json) {
   const SignalQueue signals;
   Display display(Display::OnTerminal(), /*log_every=*/1);
-  bool seen = false;
+  RunFollower follower(address);
   while (true) {
-    const absl::StatusOr<v1::GetStatusResponse> status = client.GetStatus();
-    // Once seen, no answer means that the run is over.
-    if (!status.ok()) return seen ? absl::OkStatus() : status.status();
-    seen = true;
-    if (json) {
+    const base::SteadyTime now = base::Clock::Real().Now();
+    GIMBAL_ASSIGN_OR_RETURN(const auto status,
+                            follower.Take(client.WatchStatus(), now));
+    if (status && json) {
       std::printf("%s", StatusJson(*status, /*pretty=*/false).c_str());
       std::fflush(stdout);
-    } else {
-      display.Show(*status, base::Clock::Real().Now());
+    } else if (status) {
+      display.Show(*status, now);
     }
-    if (status->has_exit_code()) return absl::OkStatus();
+    if (status && status->has_exit_code()) return absl::OkStatus();
     if (IsStop(signals.Wait(std::chrono::seconds(1)))) return absl::OkStatus();
   }
 }
@@ -59,7 +60,7 @@ absl::Status WatchRun(const AdminClient& client, bool json) {
 absl::Status ShowStatus(const StatusOptions& options) {
   GIMBAL_ASSIGN_OR_RETURN(const std::string address, AddressOf(options.target));
   const AdminClient client(address);
-  return options.watch ? WatchRun(client, options.json)
+  return options.watch ? WatchRun(client, address, options.json)
                        : PrintOnce(client, options.json);
 }
 

@@ -31,7 +31,8 @@ absl::Status Evaluate(const EvalOptions& options) {
   GIMBAL_ASSIGN_OR_RETURN(
       const std::unique_ptr<worker::TokenSource> data,
       worker::TokenSource::Open(path, worker::DataFormatOf(config), "valid",
-                                config.model().vocab(), context));
+                                config.model().vocab(), context,
+                                config.data().tokenizer()));
   // Windows follow each other: the last target of one is the first token of
   // the next.
   const int64_t all = (data->size() - 1) / context;

@@ -1,8 +1,11 @@
 #include "coordinator/cli/local_cluster.h"
 
+#include <signal.h>
+
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -18,12 +21,27 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr base::Seconds kStartTimeout(30);
+constexpr base::Seconds kLongStart(5);
+// A worker that is away for longer than its lease and this is hung. One that
+// was never there may still be loading its libraries.
+constexpr base::Seconds kAway(3);
+constexpr base::Seconds kNeverCame(60);
+// Between two answers: after a longer silence (a machine that slept) nothing is
+// concluded from the first one.
+constexpr base::Seconds kLongSilence(3);
 constexpr base::Seconds kShortLife(5);
 constexpr int kMaxShortLives = 6;
+// From the end of the first worker to that of the coordinator, which has a
+// checkpoint's last files to write at most.
+constexpr base::Seconds kEndGrace(60);
 constexpr int kTailLines = 8;
 
 base::SteadyTime Now() { return base::Clock::Real().Now(); }
+
+// A process of the run that ends so was told to: the run is over.
+bool IsRunsEnd(int code) {
+  return code == kDone || code == kRunFailed || code == kInterrupted;
+}
 
 // 0.1 s after the first early end, doubled for each further one.
 milliseconds Backoff(int short_lives) {
@@ -43,8 +61,10 @@ std::string LocalCluster::LogPath(const std::string& process) const {
 std::string LocalCluster::LogTail(const std::string& process) const {
   const absl::StatusOr<std::string> text = io::ReadFile(LogPath(process));
   if (!text.ok()) return "";
-  std::vector<std::string> lines =
-      absl::StrSplit(*text, '\n', absl::SkipEmpty());
+  const auto begin = log_begins_.find(process);
+  const size_t skipped = begin == log_begins_.end() ? 0 : begin->second;
+  std::vector<std::string> lines = absl::StrSplit(
+      text->substr(std::min(skipped, text->size())), '\n', absl::SkipEmpty());
   const size_t first =
       lines.size() > kTailLines ? lines.size() - kTailLines : 0;
   std::string tail = absl::StrCat("end of ", LogPath(process), ":\n");
@@ -54,10 +74,17 @@ std::string LocalCluster::LogTail(const std::string& process) const {
   return tail;
 }
 
+void LocalCluster::NoteLogBegin(const std::string& process) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(LogPath(process), error);
+  log_begins_[process] = error ? 0 : static_cast<size_t>(size);
+}
+
 absl::StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Start(
     const ClusterOptions& options) {
   std::unique_ptr<LocalCluster> cluster(new LocalCluster(options));
   GIMBAL_RETURN_IF_ERROR(cluster->StartCoordinator());
+  if (cluster->coordinator_exit()) return cluster;
   cluster->workers_.resize(options.workers);
   for (int i = 0; i < options.workers; ++i) {
     GIMBAL_RETURN_IF_ERROR(cluster->StartWorker(i, Now()));
@@ -67,11 +94,9 @@ absl::StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Start(
 
 absl::Status LocalCluster::StartCoordinator() {
   const std::string& dir = options_.run_dir;
-  std::error_code ignored;  // left behind by a run that was killed
-  std::filesystem::remove(CoordinatorFile(dir), ignored);
   std::vector<std::string> argv = {options_.bin_dir + "/gimbal-coordinator",
                                    "--config",
-                                   dir + "/config.yaml",
+                                   "/dev/stdin",
                                    "--run-dir",
                                    dir,
                                    "--workers",
@@ -79,28 +104,43 @@ absl::Status LocalCluster::StartCoordinator() {
                                    "--log-level",
                                    options_.log_level};
   if (options_.resume) argv.push_back("--resume");
-  GIMBAL_ASSIGN_OR_RETURN(coordinator_,
-                          ChildProcess::Start(argv, LogPath("coordinator")));
-  const base::SteadyTime deadline =
-      Now() + std::chrono::duration_cast<milliseconds>(kStartTimeout);
-  while (Now() < deadline) {
-    const absl::StatusOr<std::string> address = CoordinatorAddress(dir);
-    if (address.ok()) {
-      address_ = *address;
+  NoteLogBegin("coordinator");
+  GIMBAL_ASSIGN_OR_RETURN(
+      coordinator_,
+      ChildProcess::Start(argv, LogPath("coordinator"), options_.config));
+  return WaitUntilServing();
+}
+
+absl::Status LocalCluster::WaitUntilServing() {
+  const base::SteadyTime begin = Now();
+  base::SteadyTime told = begin;
+  while (true) {
+    const auto serving = ReadCoordinatorFile(options_.run_dir);
+    // Of another pid: left behind by a coordinator that was killed.
+    if (serving.ok() && serving->pid == coordinator_->pid()) {
+      address_ = serving->address;
       return absl::OkStatus();
     }
     if (const std::optional<int> code = coordinator_exit()) {
+      if (IsRunsEnd(*code)) return absl::OkStatus();
       const std::string what =
           absl::StrCat("the coordinator ended with exit code ", *code,
                        " before it served; ", LogTail("coordinator"));
       return *code == kBadUsage ? absl::FailedPreconditionError(what)
                                 : absl::InternalError(what);
     }
-    std::this_thread::sleep_for(milliseconds(10));
+    if (Now() - told >= kLongStart) {
+      told = Now();
+      const auto seconds =
+          std::chrono::duration_cast<std::chrono::seconds>(told - begin);
+      options_.notice(absl::StrCat("the coordinator reads the data and the ",
+                                   "checkpoint, ", seconds.count(),
+                                   " s so far"));
+    }
+    if (options_.wait(milliseconds(10))) {
+      return absl::CancelledError("interrupted before the run began");
+    }
   }
-  return absl::InternalError(
-      absl::StrCat("the coordinator does not serve after ",
-                   kStartTimeout.count(), " s; ", LogTail("coordinator")));
 }
 
 absl::Status LocalCluster::StartWorker(int index, base::SteadyTime now) {
@@ -113,6 +153,8 @@ absl::Status LocalCluster::StartWorker(int index, base::SteadyTime now) {
            "--name", name, "--log-level", options_.log_level},
           LogPath(name)));
   worker.started = now;
+  worker.known = false;
+  worker.absent_since.reset();
   return absl::OkStatus();
 }
 
@@ -120,15 +162,18 @@ absl::Status LocalCluster::Supervise(base::SteadyTime now) {
   if (coordinator_exit()) return absl::OkStatus();
   for (int i = 0; i < static_cast<int>(workers_.size()); ++i) {
     Worker& worker = workers_[i];
-    if (worker.ended) continue;
+    if (worker.ended) {
+      GIMBAL_RETURN_IF_ERROR(CheckEnd(i, now));
+      continue;
+    }
     if (!worker.process) {
       if (now >= worker.restart_at) GIMBAL_RETURN_IF_ERROR(StartWorker(i, now));
       continue;
     }
     const std::optional<int> code = worker.process->Poll();
     if (!code) continue;
-    if (*code == kDone || *code == kRunFailed || *code == kInterrupted) {
-      worker.ended = true;
+    if (IsRunsEnd(*code)) {
+      worker.ended = now;
       continue;
     }
     const bool early = now - worker.started < kShortLife;
@@ -148,9 +193,46 @@ absl::Status LocalCluster::Supervise(base::SteadyTime now) {
   return absl::OkStatus();
 }
 
+void LocalCluster::NoteStatus(const v1::GetStatusResponse& status,
+                              base::SteadyTime now) {
+  const bool silence = !noted_ || now - *noted_ > kLongSilence;
+  noted_ = now;
+  std::set<int64_t> pids;
+  for (const v1::WorkerView& view : status.workers()) pids.insert(view.pid());
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    Worker& worker = workers_[i];
+    if (!worker.process || worker.ended) continue;
+    if (pids.contains(worker.process->pid())) {
+      worker.known = true;
+      worker.absent_since.reset();
+      continue;
+    }
+    if (!worker.absent_since || silence) worker.absent_since = now;
+    const base::Seconds away = now - *worker.absent_since;
+    if (away < (worker.known ? options_.lease + kAway : kNeverCame)) continue;
+    options_.notice(absl::StrCat("worker-", i, " hangs: the coordinator has ",
+                                 "not heard of it; kills it"));
+    worker.process->Signal(SIGKILL);
+    worker.absent_since = now;
+  }
+}
+
+absl::Status LocalCluster::CheckEnd(int index, base::SteadyTime now) {
+  Worker& worker = workers_[index];
+  if (now - *worker.ended < kEndGrace) return absl::OkStatus();
+  const std::string name = absl::StrCat("worker-", index);
+  return absl::InternalError(
+      absl::StrCat(name, " ended with exit code ", *worker.process->Poll(),
+                   ", but the coordinator still runs after ", kEndGrace.count(),
+                   " s; ", LogTail(name)));
+}
+
 void LocalCluster::Finish(base::Seconds grace) {
   const base::SteadyTime deadline =
       Now() + std::chrono::duration_cast<milliseconds>(grace);
+  for (Worker& worker : workers_) {
+    if (worker.process) worker.process->Signal(SIGTERM);
+  }
   const auto running = [](Worker& worker) {
     return worker.process && !worker.process->Poll();
   };

@@ -1,15 +1,21 @@
 // The coordinator and the workers of one run as child processes on loopback.
 //
 //   auto cluster = LocalCluster::Start(options);
-//   while (!(*cluster)->coordinator_exit()) { (*cluster)->Supervise(now); ... }
+//   while (!(*cluster)->coordinator_exit()) {
+//     (*cluster)->Supervise(now);
+//     (*cluster)->NoteStatus(status, now);  // whenever there is one
+//   }
 //   (*cluster)->Finish(grace);
 //
-// Workers that die are started again with a growing pause; how often a stage
-// may be restarted is the coordinator's decision. Not thread-safe; start it on
-// the main thread (see child_process.h).
+// Workers that die are started again with a growing pause; one that hangs, so
+// that the coordinator has given it up, is killed first. How often a stage may
+// be restarted is the coordinator's decision. Not thread-safe; start it on the
+// main thread (see child_process.h).
 #pragma once
 
+#include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,38 +25,50 @@
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
 #include "coordinator/cli/child_process.h"
+#include "gimbal/v1/admin_service.pb.h"
 
 namespace gimbal::cli {
 
 struct ClusterOptions {
-  std::string bin_dir;  // holds gimbal-coordinator and gimbal-worker
-  std::string run_dir;  // holds config.yaml and the folder logs
+  std::string bin_dir;     // holds gimbal-coordinator and gimbal-worker
+  std::string run_dir;     // holds the folder logs
+  std::string config;      // resolved, YAML
+  base::Seconds lease{3};  // cluster.lease
   int workers = 1;
   bool resume = false;
   std::string log_level = "info";
-  // Told of every worker that ended and is started again.
+  // Told of what takes long, and of every worker that is started again.
   std::function<void(const std::string&)> notice;
+  // Waits so long, or less; true when somebody wants the program to end.
+  std::function<bool(std::chrono::milliseconds)> wait;
 };
 
 class LocalCluster {
  public:
-  // Starts the coordinator, waits until it serves, starts the workers. When
-  // the coordinator gives up first, the error holds the end of its log and
-  // keeps its kind: FAILED_PRECONDITION for exit code 2, INTERNAL otherwise.
+  // Starts the coordinator, waits until it serves (however long it verifies a
+  // checkpoint), starts the workers. When the coordinator gives up first, the
+  // error holds the end of its log and keeps its kind: FAILED_PRECONDITION for
+  // exit code 2, INTERNAL otherwise. A run that was over already is no error:
+  // then coordinator_exit() is set. CANCELLED when `wait` says so.
   static absl::StatusOr<std::unique_ptr<LocalCluster>> Start(
       const ClusterOptions& options);
 
   const std::string& address() const { return address_; }
 
-  // Call about ten times a second. Starts dead workers again; an error when a
-  // worker cannot be kept alive, which ends the run.
+  // Call about ten times a second. Starts dead workers again; an error, which
+  // ends the run, when a worker cannot be kept alive, or was told that the run
+  // is over (or that it is not wanted) and the coordinator goes on all the
+  // same.
   absl::Status Supervise(base::SteadyTime now);
+
+  // Kills workers of this cluster that the coordinator does not know any more.
+  void NoteStatus(const v1::GetStatusResponse& status, base::SteadyTime now);
 
   std::optional<int> coordinator_exit() { return coordinator_->Poll(); }
   void SignalCoordinator(int signal) { coordinator_->Signal(signal); }
 
-  // Ends everything: waits up to `grace` for the workers, then kills what is
-  // left. Returns in bounded time.
+  // Ends everything: asks the workers to leave, waits up to `grace` for them,
+  // then kills what is left. Returns in bounded time.
   void Finish(base::Seconds grace);
 
   // Log lines of a process that tell why it ended.
@@ -62,18 +80,27 @@ class LocalCluster {
     base::SteadyTime started;
     base::SteadyTime restart_at;
     int short_lives = 0;  // ends in a row within kShortLife
-    bool ended = false;   // by the coordinator's word, not to be restarted
+    // By the coordinator's word, not to be restarted.
+    std::optional<base::SteadyTime> ended;
+    bool known = false;  // to the coordinator, once
+    std::optional<base::SteadyTime> absent_since;  // from its answers
   };
 
   explicit LocalCluster(const ClusterOptions& options) : options_(options) {}
   absl::Status StartCoordinator();
+  absl::Status WaitUntilServing();
   absl::Status StartWorker(int index, base::SteadyTime now);
+  absl::Status CheckEnd(int index, base::SteadyTime now);
   std::string LogPath(const std::string& process) const;
+  // What earlier processes logged does not tell why this one ended.
+  void NoteLogBegin(const std::string& process);
 
   ClusterOptions options_;
   std::string address_;
   std::optional<ChildProcess> coordinator_;
   std::vector<Worker> workers_;
+  std::optional<base::SteadyTime> noted_;
+  std::map<std::string, size_t> log_begins_;
 };
 
 // Folder of the running program, where its sibling programs are.

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 
 namespace gimbal::cli {
 namespace {
@@ -39,7 +40,6 @@ absl::Status CheckPortFree(const std::string& key, const std::string& address) {
     host = host.substr(1, host.size() - 2);  // [::1]:80
   }
   const std::string port = address.substr(colon + 1);
-  if (port == "0") return absl::OkStatus();
   addrinfo hints = {};
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
   hints.ai_socktype = SOCK_STREAM;
@@ -56,6 +56,21 @@ absl::Status CheckPortFree(const std::string& key, const std::string& address) {
     return absl::FailedPreconditionError(absl::StrCat(
         key, ": cannot listen on ", address, ": ", std::strerror(error),
         "; choose another port, or 0 for a free one"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckAddresses(const v1::ClusterSection& cluster) {
+  const std::string& grpc = cluster.listen();
+  const std::string& metrics = cluster.metrics_listen();
+  GIMBAL_RETURN_IF_ERROR(CheckPortFree("cluster.listen", grpc));
+  GIMBAL_RETURN_IF_ERROR(CheckPortFree("cluster.metrics_listen", metrics));
+  const std::string port = grpc.substr(grpc.rfind(':') + 1);
+  // Hosts need not be equal to collide: one may stand for all of them.
+  if (port != "0" && port == metrics.substr(metrics.rfind(':') + 1)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cluster.listen and cluster.metrics_listen: both have port ", port,
+        "; expected two different ones, or 0 for a free one"));
   }
   return absl::OkStatus();
 }

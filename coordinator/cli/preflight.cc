@@ -11,9 +11,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/config/paths.h"
 #include "common/config/run_config_io.h"
+#include "coordinator/checkpoint/catalogue.h"
 #include "coordinator/cli/admin_client.h"
 #include "coordinator/cli/port_check.h"
+#include "coordinator/cli/trained_model.h"
 #include "worker/compute/cuda_plugin.h"
 #include "worker/data/token_source.h"
 #include "worker/pipeline/specs.h"
@@ -22,10 +25,6 @@ namespace gimbal::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string Absolute(const std::string& path) {
-  return path.empty() ? path : fs::absolute(path).lexically_normal().string();
-}
 
 std::string DefaultRunDir(const std::string& name, double unix_seconds) {
   const auto now = static_cast<std::time_t>(unix_seconds);
@@ -40,32 +39,38 @@ absl::Status CheckDevice(const std::string& device) {
   if (device == "cpu" || device == "auto") return absl::OkStatus();
   if (device == "cuda") {
     const compute::CudaSearch& cuda = compute::FindCuda();
-    return absl::FailedPreconditionError(absl::StrCat(
-        "--device cuda: ", cuda.text,
-        "; this version computes on the CPU: use --device cpu"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("--device cuda: ", cuda.text,
+                     "; this version computes on the CPU: use --device cpu"));
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "--device ", device, ": unknown device; expected cpu, cuda or auto"));
 }
 
-// The folder may be missing: then the nearest existing parent counts.
-absl::Status CheckCanBeMade(const std::string& dir) {
-  fs::path at = Absolute(dir);
+// The folder may be missing: then the nearest existing parent counts. `what`
+// names it, `option` is what chooses another.
+absl::Status CheckCanBeMade(const std::string& dir, const char* what,
+                            const char* option) {
+  GIMBAL_ASSIGN_OR_RETURN(fs::path at, config::AbsolutePath(what, dir));
   std::error_code error;
   while (!fs::exists(at, error) && at.has_relative_path()) {
     at = at.parent_path();
   }
   if (!fs::is_directory(at, error)) {
     return absl::FailedPreconditionError(
-        absl::StrCat(dir, ": cannot be the run folder: ", at.string(),
-                     " is not a folder; choose another --run-dir"));
+        absl::StrCat(dir, ": cannot be ", what, ": ", at.string(),
+                     " is not a folder; choose another ", option));
   }
   if (access(at.c_str(), W_OK | X_OK) != 0) {
     return absl::PermissionDeniedError(
-        absl::StrCat(dir, ": cannot write the run folder: ", at.string(), ": ",
-                     std::strerror(errno), "; choose another --run-dir"));
+        absl::StrCat(dir, ": cannot write ", what, ": ", at.string(), ": ",
+                     std::strerror(errno), "; choose another ", option));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckRunFolderCanBeMade(const std::string& dir) {
+  return CheckCanBeMade(dir, "the run folder", "--run-dir");
 }
 
 absl::Status CheckRunFolderFree(const std::string& dir) {
@@ -76,11 +81,22 @@ absl::Status CheckRunFolderFree(const std::string& dir) {
         ": holds a run already; add --resume to go on with it, or choose "
         "another --run-dir"));
   }
-  if (fs::is_directory(dir, error) && !fs::is_empty(dir, error)) {
+  for (fs::directory_iterator it(dir, error), end; !error && it != end;
+       it.increment(error)) {
+    // What a coordinator that could not start leaves behind.
+    const std::string name = it->path().filename().string();
+    if (name == "logs" || name == "coordinator.lock") continue;
     return absl::AlreadyExistsError(absl::StrCat(
         dir, ": is not empty and holds no run; choose another --run-dir"));
   }
-  return CheckCanBeMade(dir);
+  return CheckRunFolderCanBeMade(dir);
+}
+
+absl::Status CheckCheckpointDir(const TrainPlan& plan, bool resume) {
+  const std::string root = CheckpointRoot(plan.run_dir, plan.config);
+  GIMBAL_RETURN_IF_ERROR(
+      CheckCanBeMade(root, "the folder of the checkpoints", "checkpoint.dir"));
+  return resume ? absl::OkStatus() : coordinator::CheckUnused(root);
 }
 
 absl::Status CheckResumable(const std::string& dir,
@@ -100,7 +116,7 @@ absl::Status CheckResumable(const std::string& dir,
         "--resume: ", dir, " is being trained now (coordinator at ", *address,
         "); `gimbal train --coordinator ", *address, "` follows it"));
   }
-  return CheckCanBeMade(dir);
+  return CheckRunFolderCanBeMade(dir);
 }
 
 absl::StatusOr<std::string> ConfigPath(const TrainRequest& request) {
@@ -109,7 +125,8 @@ absl::StatusOr<std::string> ConfigPath(const TrainRequest& request) {
         "--resume: say which run with --run-dir DIR");
   }
   const std::string held = request.run_dir + "/config.yaml";
-  if (request.resume && !fs::exists(held)) {
+  std::error_code error;
+  if (request.resume && !fs::exists(held, error)) {
     return absl::NotFoundError(
         absl::StrCat("--resume: ", request.run_dir,
                      " holds no run (no config.yaml); leave "
@@ -145,12 +162,13 @@ absl::Status CheckData(const v1::RunConfig& config) {
   const worker::DataFormat format = worker::DataFormatOf(config);
   const int vocab = config.model().vocab();
   const int context = config.model().context();
-  GIMBAL_RETURN_IF_ERROR(
-      worker::TokenSource::Open(data.train(), format, "train", vocab, context)
-          .status());
+  GIMBAL_RETURN_IF_ERROR(worker::TokenSource::Open(data.train(), format,
+                                                   "train", vocab, context,
+                                                   data.tokenizer())
+                             .status());
   if (data.valid().empty()) return absl::OkStatus();
   return worker::TokenSource::Open(data.valid(), format, "valid", vocab,
-                                   context)
+                                   context, data.tokenizer())
       .status();
 }
 
@@ -162,9 +180,7 @@ absl::StatusOr<TrainPlan> Preflight(const TrainRequest& request,
   GIMBAL_ASSIGN_OR_RETURN(plan.config,
                           config::LoadRunConfig(path, request.overrides));
   v1::RunConfig& config = plan.config;
-  config.mutable_data()->set_train(Absolute(config.data().train()));
-  config.mutable_data()->set_valid(Absolute(config.data().valid()));
-  config.mutable_checkpoint()->set_dir(Absolute(config.checkpoint().dir()));
+  GIMBAL_RETURN_IF_ERROR(config::ResolvePaths(config));
   GIMBAL_ASSIGN_OR_RETURN(plan.workers,
                           Workers(request, config.pipeline().stages()));
   GIMBAL_RETURN_IF_ERROR(CheckData(config));
@@ -173,10 +189,8 @@ absl::StatusOr<TrainPlan> Preflight(const TrainRequest& request,
                      : request.run_dir;
   GIMBAL_RETURN_IF_ERROR(request.resume ? CheckResumable(plan.run_dir, config)
                                         : CheckRunFolderFree(plan.run_dir));
-  GIMBAL_RETURN_IF_ERROR(
-      CheckPortFree("cluster.listen", config.cluster().listen()));
-  GIMBAL_RETURN_IF_ERROR(CheckPortFree("cluster.metrics_listen",
-                                       config.cluster().metrics_listen()));
+  GIMBAL_RETURN_IF_ERROR(CheckCheckpointDir(plan, request.resume));
+  GIMBAL_RETURN_IF_ERROR(CheckAddresses(config.cluster()));
   return plan;
 }
 

@@ -27,7 +27,8 @@ struct TrainPlan {
 
 // Loads the config and checks it against the machine: data readable, long
 // enough and within the vocabulary; run folder free (or, with `resume`, of the
-// same config) and writable; fixed ports free; device present. Writes nothing.
+// same config) and writable; folder of the checkpoints writable and free;
+// addresses free; device present. Writes nothing.
 // `unix_seconds` names a run folder that was not given.
 absl::StatusOr<TrainPlan> Preflight(const TrainRequest& request,
                                     double unix_seconds);

@@ -67,7 +67,8 @@ absl::StatusOr<std::vector<MetricsRow>> ReadRows(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<RunRecord> ReadRunRecord(const std::string& run_dir) {
-  if (!std::filesystem::exists(run_dir + "/config.yaml")) {
+  std::error_code error;
+  if (!std::filesystem::exists(run_dir + "/config.yaml", error)) {
     return absl::NotFoundError(
         absl::StrCat(run_dir, ": not a run folder (no config.yaml)"));
   }

@@ -2,18 +2,20 @@
 
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
-#include "common/base/status_macros.h"
 #include "common/config/run_config_io.h"
 #include "common/io/file.h"
 #include "coordinator/cli/admin_client.h"
 #include "coordinator/cli/display.h"
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/local_cluster.h"
+#include "coordinator/cli/run_follower.h"
 #include "coordinator/cli/run_summary.h"
 #include "coordinator/cli/signals.h"
 
@@ -28,10 +30,18 @@ constexpr base::Seconds kWorkerGrace(10);
 
 base::SteadyTime Now() { return base::Clock::Real().Now(); }
 
-absl::Status MakeRunFolder(const TrainPlan& plan) {
-  GIMBAL_RETURN_IF_ERROR(io::MakeFolders(plan.run_dir + "/logs"));
-  return io::WriteFileAtomically(plan.run_dir + "/config.yaml",
-                                 config::ToYaml(plan.config));
+base::Seconds LeaseOf(const v1::RunConfig& config) {
+  const auto& lease = config.cluster().lease();
+  return base::Seconds(static_cast<double>(lease.seconds()) +
+                       1e-9 * lease.nanos());
+}
+
+// What the coordinator has refused to run leaves no folder behind.
+void TakeBack(const std::string& run_dir, bool made) {
+  std::error_code error;
+  if (!made || std::filesystem::exists(run_dir + "/config.yaml", error)) return;
+  std::filesystem::remove_all(run_dir + "/logs", error);
+  std::filesystem::remove(run_dir, error);
 }
 
 void PrintNext(const std::string& dir) {
@@ -93,7 +103,10 @@ class Watch {
         return std::nullopt;
       }
       const auto status = client_.GetStatus();
-      if (status.ok()) display_.Show(*status, Now());
+      if (status.ok()) {
+        display_.Show(*status, Now());
+        cluster_.NoteStatus(*status, Now());
+      }
       if (IsStop(signals_.Wait(kTick)) && !Stop()) return std::nullopt;
       if (stop_deadline_ && Now() > *stop_deadline_) {
         display_.Note(absl::StrCat("no checkpoint after ", kStopGrace.count(),
@@ -132,8 +145,13 @@ int RunLocal(const TrainOptions& options, const SignalQueue& signals) {
   const absl::StatusOr<TrainPlan> plan =
       Preflight(options.request, base::Clock::Real().UnixSeconds());
   if (!plan.ok()) return Fail(plan.status());
-  if (const absl::Status made = MakeRunFolder(*plan); !made.ok()) {
-    Fail(made);
+  // Of the run's own files only the logs: the coordinator, which holds the
+  // folder's lock, writes the others.
+  std::error_code error;
+  const bool made = !std::filesystem::exists(plan->run_dir, error);
+  if (const absl::Status status = io::MakeFolders(plan->run_dir + "/logs");
+      !status.ok()) {
+    Fail(status);
     return kBadUsage;
   }
   std::printf("run folder %s: %d stages on %d workers\n", plan->run_dir.c_str(),
@@ -143,11 +161,21 @@ int RunLocal(const TrainOptions& options, const SignalQueue& signals) {
   const auto cluster = LocalCluster::Start(
       {.bin_dir = ProgramFolder(),
        .run_dir = plan->run_dir,
+       .config = config::ToYaml(plan->config),
+       .lease = LeaseOf(plan->config),
        .workers = plan->workers,
        .resume = options.request.resume,
        .log_level = options.log_level,
-       .notice = [&](const std::string& text) { display.Note(text); }});
-  if (!cluster.ok()) return Fail(cluster.status());
+       .notice = [&](const std::string& text) { display.Note(text); },
+       .wait =
+           [&](std::chrono::milliseconds most) {
+             return IsStop(signals.Wait(most));
+           }});
+  if (!cluster.ok()) {
+    const int code = Fail(cluster.status());
+    if (code == kBadUsage) TakeBack(plan->run_dir, made);
+    return absl::IsCancelled(cluster.status()) ? kRunFailed : code;
+  }
   const std::optional<int> code = Watch(signals, display, **cluster).Run();
   display.Finish();
   (*cluster)->Finish(code ? kWorkerGrace : base::Seconds(0));
@@ -159,16 +187,21 @@ int RunLocal(const TrainOptions& options, const SignalQueue& signals) {
 int Follow(const TrainOptions& options, const SignalQueue& signals) {
   const AdminClient client(options.coordinator);
   Display display(Display::OnTerminal(), options.log_every);
-  std::optional<v1::GetStatusResponse> last;
+  RunFollower follower(options.coordinator);
   while (true) {
-    const absl::StatusOr<v1::GetStatusResponse> status = client.GetStatus();
-    if (!status.ok()) {
-      if (!last) return Fail(status.status());
-      break;
+    const auto answer = follower.Take(client.WatchStatus(), Now());
+    if (!answer.ok()) {
+      display.Finish();
+      return Fail(answer.status());
     }
-    last = *status;
-    display.Show(*status, Now());
-    if (status->has_exit_code()) break;
+    if (const auto& status = *answer) {
+      display.Show(*status, Now());
+      if (status->has_exit_code()) {
+        display.Finish();
+        std::printf("the run ended: %s\n", status->reason().c_str());
+        return status->exit_code();
+      }
+    }
     if (IsStop(signals.Wait(kTick))) {
       display.Finish();
       std::printf("the run goes on; `gimbal stop --coordinator %s` ends it\n",
@@ -176,15 +209,6 @@ int Follow(const TrainOptions& options, const SignalQueue& signals) {
       return kDone;
     }
   }
-  display.Finish();
-  if (!last->has_exit_code()) {
-    return Fail(absl::UnavailableError(
-        absl::StrCat("the coordinator at ", options.coordinator,
-                     " is gone; last seen at update ", last->update(), " of ",
-                     last->steps())));
-  }
-  std::printf("the run ended: %s\n", last->reason().c_str());
-  return last->exit_code();
 }
 
 }  // namespace

@@ -30,7 +30,8 @@ TrainedModel::TrainedModel(v1::RunConfig config, int64_t update)
 
 absl::StatusOr<std::unique_ptr<TrainedModel>> TrainedModel::Load(
     const std::string& run_dir) {
-  if (!std::filesystem::exists(run_dir + "/config.yaml")) {
+  std::error_code error;
+  if (!std::filesystem::exists(run_dir + "/config.yaml", error)) {
     return absl::NotFoundError(absl::StrCat(
         run_dir,
         ": not a run folder (no config.yaml); give the folder that "

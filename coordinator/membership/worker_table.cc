@@ -24,7 +24,7 @@ absl::Status WorkerTable::Register(int64_t id,
   Worker& worker = workers_[id];
   worker.id = id;
   worker.facts = request;
-  worker.last_heard = now;
+  worker.last_heard = worker.lease_begin = now;
   return absl::OkStatus();
 }
 
@@ -37,14 +37,18 @@ absl::Status WorkerTable::Heard(int64_t id, int64_t incarnation,
                      " is not a member of the run (any more): register again"));
   }
   worker->in_session = true;
-  worker->last_heard = now;
+  worker->last_heard = worker->lease_begin = now;
   return absl::OkStatus();
+}
+
+void WorkerTable::RenewAll(base::SteadyTime now) {
+  for (auto& [id, worker] : workers_) worker.lease_begin = now;
 }
 
 std::vector<int64_t> WorkerTable::Expired(base::SteadyTime now) const {
   std::vector<int64_t> ids;
   for (const auto& [id, worker] : workers_) {
-    if (now - worker.last_heard > lease_) ids.push_back(id);
+    if (now - worker.lease_begin > lease_) ids.push_back(id);
   }
   return ids;
 }

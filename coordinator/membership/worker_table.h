@@ -26,6 +26,7 @@ struct Worker {
   v1::RegisterRequest facts;
   bool in_session = false;
   base::SteadyTime last_heard;
+  base::SteadyTime lease_begin;  // last_heard, or a later RenewAll
   int64_t peak_rss_bytes = 0;
 };
 
@@ -42,6 +43,9 @@ class WorkerTable {
   // Renews the lease. ABORTED when the sender is not a current worker.
   absl::Status Heard(int64_t id, int64_t incarnation, base::SteadyTime now);
 
+  // Every lease begins anew. Who was alive when (Alive) stays as it was.
+  void RenewAll(base::SteadyTime now);
+
   // False when there was no such worker.
   bool Remove(int64_t id) { return workers_.erase(id) > 0; }
 
@@ -54,12 +58,10 @@ class WorkerTable {
   Worker* Find(int64_t id);
   const Worker* Find(int64_t id) const;
   const std::map<int64_t, Worker>& workers() const { return workers_; }
-  // Of the run; empty until the first worker was admitted.
-  const std::string& numerics() const { return numerics_; }
 
  private:
   base::Seconds lease_;
-  std::string numerics_;
+  std::string numerics_;  // of the run; empty until the first was admitted
   std::map<int64_t, Worker> workers_;
 };
 

@@ -100,16 +100,16 @@ RefreshPeriods PlanRefreshes(const RefreshInput& input) {
 }
 
 RefreshPeriods PlanRefreshes(const v1::RunConfig& config,
-                             const std::vector<int>& blocks) {
+                             const std::vector<v1::StagePlacement>& stages) {
   const v1::RotationSection& rotation = config.optimizer().rotation();
   const worker::ScheduleSpec schedule = worker::ScheduleSpecOf(config);
   RefreshInput input{
       .policy = rotation.policy(),
       .period = std::max(1.0, static_cast<double>(rotation.period())),
       .max_period = std::max(1.0, static_cast<double>(rotation.max_period()))};
-  for (int stage = 0; stage < schedule.stages; ++stage) {
-    input.delays.push_back(worker::Delay(schedule, stage));
-    input.costs.push_back(blocks[static_cast<size_t>(stage)]);
+  for (const v1::StagePlacement& stage : stages) {
+    input.delays.push_back(worker::Delay(schedule, stage.stage()));
+    input.costs.push_back(stage.blocks());
   }
   return PlanRefreshes(input);
 }

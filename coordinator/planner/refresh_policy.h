@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "gimbal/v1/control_service.pb.h"
 #include "gimbal/v1/run_config.pb.h"
 
 namespace gimbal::coordinator {
@@ -38,8 +39,9 @@ struct RefreshPeriods {
 
 RefreshPeriods PlanRefreshes(const RefreshInput& input);
 
-// As the config says, before anything is measured. `blocks`: of every stage.
+// As the config says, before anything is measured. A stage's cost is its number
+// of blocks.
 RefreshPeriods PlanRefreshes(const v1::RunConfig& config,
-                             const std::vector<int>& blocks);
+                             const std::vector<v1::StagePlacement>& stages);
 
 }  // namespace gimbal::coordinator

@@ -4,8 +4,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
+#include "common/base/utf8.h"
 #include "coordinator/planner/placement.h"
 #include "worker/pipeline/specs.h"
 
@@ -18,11 +20,7 @@ base::Seconds LeaseOf(const v1::RunConfig& config) {
                        1e-9 * lease.nanos());
 }
 
-std::vector<int> BlocksOf(const std::vector<v1::StagePlacement>& plan) {
-  std::vector<int> blocks;
-  for (const v1::StagePlacement& stage : plan) blocks.push_back(stage.blocks());
-  return blocks;
-}
+constexpr std::chrono::milliseconds kLongestTick{50};
 
 }  // namespace
 
@@ -32,20 +30,46 @@ RunController::RunController(RunSetup setup, RunEffects& effects)
       stages_(schedule_.stages),
       effects_(effects),
       table_(LeaseOf(setup_.config)),
+      numerics_(setup_.numerics),
       stage_info_(stages_),
       slot_of_stage_(StagesOverWorkers(stages_, setup_.workers)),
       slots_(setup_.workers),
       ledger_(schedule_, 0),
       statistics_(schedule_),
       snapshots_(stages_),
-      refresh_(PlanRefreshes(setup_.config, BlocksOf(setup_.plan))),
+      rotates_(setup_.config.optimizer().name() ==
+               v1::OPTIMIZER_NAME_BASIS_ROTATION),
       window_(stages_),
       limit_(setup_.config.run().steps()),
-      final_(setup_.config.run().steps()) {}
+      final_(setup_.config.run().steps()) {
+  for (const double period :
+       PlanRefreshes(setup_.config, setup_.plan).periods) {
+    refresh_.push_back({{.period = period}});
+  }
+}
 
-void RunController::Open() {
-  RestartFromNewest();
+std::chrono::milliseconds TickPeriod(const v1::RunConfig& config) {
+  const auto lease =
+      std::chrono::duration_cast<std::chrono::milliseconds>(LeaseOf(config));
+  return std::clamp(lease / 8, std::chrono::milliseconds(1), kLongestTick);
+}
+
+absl::Status RunController::Open() {
+  GIMBAL_RETURN_IF_ERROR(RestartFromNewest());
+  GIMBAL_ASSIGN_OR_RETURN(const RunHistory history, effects_.History());
+  recoveries_ = history.recoveries;
+  for (size_t stage = 0; stage < history.restarts.size(); ++stage) {
+    stage_info_[stage].restarts_before = history.restarts[stage];
+  }
   if (start_ == final_) EndAtLastCheckpoint();
+  if (rotates_) {
+    const RefreshPeriods plan = PlanRefreshes(setup_.config, setup_.plan);
+    effects_.Record(
+        absl::StrCat("basis refreshes every ",
+                     absl::StrJoin(plan.periods, ", "), " updates, by stage"),
+        plan.reason);
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<v1::RegisterResponse> RunController::Register(
@@ -60,12 +84,27 @@ absl::StatusOr<v1::RegisterResponse> RunController::Register(
   effects_.Record(
       absl::StrCat("worker ", id, " (", request.name(), ") was admitted"),
       absl::StrCat("pid ", request.pid(), ", ", request.numerics()));
+  NoteNumerics(request.numerics());
   v1::RegisterResponse response;
   response.set_run_id(setup_.run_id);
   response.set_worker_id(id);
   response.set_incarnation(id);
   *response.mutable_lease() = setup_.config.cluster().lease();
   return response;
+}
+
+// Only a new process can see a change: within one, the table admits one value.
+void RunController::NoteNumerics(const std::string& numerics) {
+  if (numerics == numerics_) return;
+  if (!numerics_.empty()) {
+    effects_.Record(
+        absl::StrCat("other numerics from update ", start_ + 1, " on"),
+        absl::StrCat("'", numerics_, "' before, '", numerics,
+                     "' now: last bits may differ from those of a run that "
+                     "stayed on one kind of machine"));
+  }
+  effects_.Record(kNumerics, numerics);
+  numerics_ = numerics;
 }
 
 absl::Status RunController::Receive(const v1::WorkerMessage& message,
@@ -112,6 +151,10 @@ void RunController::SessionEnded(int64_t worker, base::SteadyTime now) {
 }
 
 void RunController::Tick(base::SteadyTime now) {
+  if (ticked_.has_value() && now - *ticked_ > LeaseOf(setup_.config) / 2) {
+    table_.RenewAll(now);
+  }
+  ticked_ = now;
   for (int64_t worker : table_.Expired(now)) {
     Lose(worker, Loss::kLease, now);
   }
@@ -130,6 +173,7 @@ void RunController::OnReady(int64_t worker, base::SteadyTime now) {
   if (!started_.has_value()) started_ = now;
   if (!recoveries_.empty() && recoveries_.back().recovered_seconds == 0) {
     recoveries_.back().recovered_seconds = SecondsAt(now);
+    SaveRecovery();
   }
   window_.Observe(start_, /*used_up=*/false, now);
   Transition(v1::RUN_STATE_RUNNING,
@@ -185,8 +229,21 @@ void RunController::End(v1::RunState state, int exit_code,
   }
 }
 
+// Without a checkpoint there is nothing that a stopped run could go on from.
+void RunController::EndEarly(const std::string& reason) {
+  if (committed_.has_value()) {
+    End(v1::RUN_STATE_STOPPED, 4,
+        absl::StrCat("ended at the committed checkpoint of update ",
+                     *committed_, ": ", reason));
+  } else {
+    Fail(absl::StrCat("ended before the first checkpoint was committed: ",
+                      reason));
+  }
+}
+
+// Reasons may quote bytes of a damaged file, which no message could carry.
 void RunController::Fail(const std::string& reason) {
-  End(v1::RUN_STATE_FAILED, 3, reason);
+  End(v1::RUN_STATE_FAILED, 3, base::ValidUtf8(reason));
 }
 
 }  // namespace gimbal::coordinator

@@ -2,12 +2,14 @@
 // checkpoint counts and when the run is over. Pure: events and the time come in
 // through the methods, everything else goes out through RunEffects.
 //
+// clang-format off
 //   RunController run(setup, effects);
-//   run.Open();                                       // once, before all else
+//   absl::Status opened = run.Open();        // once, before all else
 //   auto admitted = run.Register(request, now);
-//   absl::Status status = run.Receive(message, now);  // not OK: end the
-//   session run.Tick(now);                                    // a few times a
-//   second if (run.exit_code()) ...                          // the run is over
+//   absl::Status status = run.Receive(message, now);  // not OK: end session
+//   run.Tick(now);                                    // see TickPeriod
+//   if (run.exit_code()) ...                          // the run is over
+// clang-format on
 //
 // Restarting after a loss and resuming a run are the same act: take the newest
 // good checkpoint, drop the metrics rows beyond it, assign every stage from
@@ -25,6 +27,7 @@
 // _status.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -47,8 +50,12 @@
 #include "gimbal/v1/admin_service.pb.h"
 #include "gimbal/v1/control_service.pb.h"
 #include "gimbal/v1/run_config.pb.h"
+#include "worker/optim/refresh.h"
 
 namespace gimbal::coordinator {
+
+// How often to tick: often enough for this lease.
+std::chrono::milliseconds TickPeriod(const v1::RunConfig& config);
 
 struct RunSetup {
   v1::RunConfig config;
@@ -57,7 +64,11 @@ struct RunSetup {
   std::string checkpoint_root;
   int workers = 1;  // that share the stages; at most one per stage
   std::vector<v1::StagePlacement> plan;  // PlanStages(config)
+  std::string numerics;  // of the newest kNumerics decision; empty: none yet
 };
+
+// Decision whose reason is the numerics string that the run goes on with.
+inline constexpr char kNumerics[] = "numerics";
 
 class RunController {
  public:
@@ -65,8 +76,9 @@ class RunController {
   RunController(RunSetup setup, RunEffects& effects);
 
   // Takes up the run at its newest checkpoint. A run whose last update was done
-  // before is over at once.
-  void Open();
+  // before is over at once. An error says what of the run's files is missing;
+  // then nothing was changed and the controller is of no use.
+  absl::Status Open();
 
   // Codes as in control_service.proto.
   absl::StatusOr<v1::RegisterResponse> Register(
@@ -76,6 +88,9 @@ class RunController {
   absl::Status Receive(const v1::WorkerMessage& message, base::SteadyTime now);
   // The stream of the worker is gone.
   void SessionEnded(int64_t worker, base::SteadyTime now);
+  // When so much time has passed since the last tick that leases cannot be
+  // trusted (the machine or the whole job was stopped), every lease begins
+  // anew instead of running out.
   void Tick(base::SteadyTime now);
 
   absl::StatusOr<v1::CommandResponse> Command(const v1::CommandRequest& request,
@@ -92,10 +107,12 @@ class RunController {
  private:
   struct StageInfo {
     std::optional<v1::StageStatus> status;  // as its worker last told
-    int restarts = 0;
+    int restarts = 0;         // under this coordinator; the budget's measure
+    int restarts_before = 0;  // under earlier ones
   };
 
   // run_controller.cc
+  void NoteNumerics(const std::string& numerics);
   void OnReady(int64_t worker, base::SteadyTime now);
   void OnFailure(int64_t worker, const v1::WorkerFailure& failure,
                  base::SteadyTime now);
@@ -104,13 +121,15 @@ class RunController {
   void NotePeakRss(int64_t worker, int64_t bytes);
   bool Transition(v1::RunState to, const std::string& reason);
   void End(v1::RunState state, int exit_code, const std::string& reason);
+  void EndEarly(const std::string& reason);
 
   // run_controller_assign.cc
   void Lose(int64_t worker, Loss loss, base::SteadyTime now);
   void Recover(int stage, const std::string& reason, base::SteadyTime now);
+  void SaveRecovery();
   void CountRestart(int stage, Loss loss, const std::string& reason);
   void AssignWhenReady();
-  void RestartFromNewest();
+  absl::Status RestartFromNewest();
   void RestartFrom(int64_t update, const std::vector<MetricsRow>& rows);
   void FillSlots(const std::vector<int64_t>& alive);
   void SendAssignments(const std::vector<int64_t>& alive);
@@ -153,6 +172,7 @@ class RunController {
 
   RunStateMachine machine_;
   WorkerTable table_;
+  std::string numerics_;  // as recorded
   std::optional<int> exit_code_;
   std::vector<StageInfo> stage_info_;
   std::vector<Recovery> recoveries_;
@@ -165,6 +185,7 @@ class RunController {
   std::set<int64_t> finished_;
   base::SteadyTime alive_since_;  // who was heard of since counts as alive
   bool counted_restart_ = true;   // of this recovery
+  std::optional<base::SteadyTime> ticked_;
 
   // Progress under this generation.
   VersionLedger ledger_;
@@ -175,7 +196,8 @@ class RunController {
   std::optional<int64_t> committed_;
   int64_t start_ = 0;
 
-  const RefreshPeriods refresh_;
+  const bool rotates_;  // the optimizer has bases
+  std::vector<std::vector<worker::RefreshRule>> refresh_;  // by stage
 
   // Grants.
   GrantWindow window_;

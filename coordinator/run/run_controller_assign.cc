@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/status_macros.h"
 #include "coordinator/run/run_controller.h"
 
 namespace gimbal::coordinator {
@@ -33,10 +34,7 @@ void RunController::Recover(int stage, const std::string& reason,
   if (exit_code_.has_value()) return;
   if (committed_ == stop_at_.value_or(final_)) return EndAtLastCheckpoint();
   if (machine_.state() == v1::RUN_STATE_DRAINING) {
-    End(v1::RUN_STATE_STOPPED, 4,
-        absl::StrCat("lost a worker while it ended, so it ends at checkpoint ",
-                     committed_.value_or(0), ": ", reason));
-    return;
+    return EndEarly(absl::StrCat("lost a worker while it ended: ", reason));
   }
   // Only those heard of from now on are known to have survived.
   alive_since_ = now;
@@ -44,6 +42,12 @@ void RunController::Recover(int stage, const std::string& reason,
   if (!Transition(v1::RUN_STATE_RECOVERING, reason)) return;
   recoveries_.push_back(
       {.stage = stage, .reason = reason, .detected_seconds = SecondsAt(now)});
+  SaveRecovery();
+}
+
+void RunController::SaveRecovery() {
+  effects_.SaveRecovery(static_cast<int64_t>(recoveries_.size()) - 1,
+                        recoveries_.back());
 }
 
 void RunController::CountRestart(int stage, Loss loss,
@@ -74,7 +78,10 @@ void RunController::AssignWhenReady() {
       effects_.Next(Counter::kGeneration);
   if (!generation.ok()) return Fail(generation.status().ToString());
   generation_ = *generation;
-  if (recovering) RestartFromNewest();
+  if (recovering) {
+    const absl::Status restarted = RestartFromNewest();
+    if (!restarted.ok()) return Fail(std::string(restarted.message()));
+  }
   if (start_ == final_) EndAtLastCheckpoint();
   if (exit_code_.has_value()) return;
   FillSlots(alive);
@@ -84,26 +91,18 @@ void RunController::AssignWhenReady() {
                           " stages from update ", start_));
 }
 
-void RunController::RestartFromNewest() {
-  const absl::StatusOr<int64_t> newest = effects_.NewestCheckpoint();
-  if (!newest.ok()) return Fail(newest.status().ToString());
-  const absl::StatusOr<std::vector<MetricsRow>> rows =
-      effects_.KeepRows(*newest);
-  if (!rows.ok()) return Fail(rows.status().ToString());
-  for (const MetricsRow& row : *rows) {
+absl::Status RunController::RestartFromNewest() {
+  GIMBAL_ASSIGN_OR_RETURN(const int64_t newest, effects_.NewestCheckpoint());
+  GIMBAL_ASSIGN_OR_RETURN(const std::vector<MetricsRow> rows,
+                          effects_.KeepRows(newest));
+  for (const MetricsRow& row : rows) {
     if (static_cast<int>(row.staleness.size()) == stages_) continue;
-    return Fail(absl::StrCat("metrics.jsonl:", row.step, ": staleness of ",
-                             row.staleness.size(), " stages, expected ",
-                             stages_));
+    return absl::DataLossError(
+        absl::StrCat("metrics.jsonl:", row.step, ": staleness of ",
+                     row.staleness.size(), " stages, expected ", stages_));
   }
-  const int64_t kept = static_cast<int64_t>(rows->size());
-  if (kept < *newest) {
-    effects_.Record(
-        "metrics.jsonl has a gap",
-        absl::StrCat("it ends with update ", kept,
-                     ", the checkpoint is that of update ", *newest));
-  }
-  RestartFrom(*newest, *rows);
+  RestartFrom(newest, rows);
+  return absl::OkStatus();
 }
 
 void RunController::RestartFrom(int64_t update,
@@ -114,6 +113,7 @@ void RunController::RestartFrom(int64_t update,
   if (machine_.state() == v1::RUN_STATE_RECOVERING) {
     recoveries_.back().steps_replayed =
         std::max<int64_t>(0, ledger_.common_version() - update);
+    SaveRecovery();
   }
   ledger_ = VersionLedger(schedule_, update);
   statistics_ = RunStatistics(schedule_);
@@ -151,7 +151,6 @@ void RunController::SendAssignments(const std::vector<int64_t>& alive) {
   v1::Assignment& assignment = *message.mutable_assignment();
   *assignment.mutable_config() = setup_.config;
   assignment.set_run_id(setup_.run_id);
-  assignment.set_run_dir(setup_.run_dir);
   assignment.set_checkpoint_root(setup_.checkpoint_root);
   assignment.set_start_update(start_);
   for (const v1::StagePlacement& planned : setup_.plan) {

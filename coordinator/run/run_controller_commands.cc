@@ -90,6 +90,11 @@ absl::StatusOr<v1::CommandResponse> RunController::Checkpoint(
                                          final_));
   }
   const int64_t update = until_ + 1;
+  if (limit_ < final_ && update == final_) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "checkpoint: the run is paused and its next update, ", final_,
+        ", is the last one; `gimbal resume` completes it, with a checkpoint"));
+  }
   requested_snapshots_.insert(update);
   // A paused run moves on by this one update and pauses again.
   if (limit_ < final_) limit_ = update;
@@ -108,6 +113,12 @@ absl::StatusOr<v1::CommandResponse> RunController::Drain(const std::string& who,
                                                          base::SteadyTime now) {
   if (machine_.state() != v1::RUN_STATE_DRAINING) {
     GIMBAL_RETURN_IF_ERROR(RequireTraining("drain"));
+    if (!schedule_.stash) {
+      return absl::FailedPreconditionError(
+          "drain: without a stash (pipeline.stash: none) nothing would be left "
+          "to compute what was in flight again, so --resume could not go on "
+          "with the same numbers; use `gimbal stop`");
+    }
     // The stages may have fed microbatches of Delay(first stage) updates beyond
     // `until`: those must finish. The cut at `until` itself is already out.
     const int64_t in_flight = std::max<int64_t>(1, worker::Delay(schedule_, 0));
@@ -129,11 +140,9 @@ absl::StatusOr<v1::CommandResponse> RunController::Stop(const std::string& who,
   }
   if (machine_.state() == v1::RUN_STATE_DRAINING) return Drain(who, now);
   if (!RequireTraining("stop").ok()) {
-    const int64_t newest = committed_.value_or(0);
-    End(v1::RUN_STATE_STOPPED, 4,
-        absl::StrCat("stopped while nothing was training, at checkpoint ",
-                     newest, ": ", who));
-    return Response(newest, "stopped at once: nothing was training");
+    EndEarly(absl::StrCat("stopped while nothing was training: ", who));
+    return Response(committed_.value_or(0),
+                    "stopped at once: nothing was training");
   }
   if (until_ + 1 < final_) {
     stop_at_ = until_ + 1;

@@ -150,10 +150,12 @@ void RunController::GrantUntil(int64_t until) {
     if (cut.evaluate() || cut.snapshot()) *grant.add_cuts() = cut;
   }
   for (int stage = 0; stage < stages_; ++stage) {
-    v1::RefreshRule& rule = *grant.add_refresh();
-    rule.set_stage(stage);
-    rule.set_from(1);
-    rule.set_period(refresh_.periods[stage]);
+    for (const worker::RefreshRule& from : refresh_[stage]) {
+      v1::RefreshRule& rule = *grant.add_refresh();
+      rule.set_stage(stage);
+      rule.set_from(from.from);
+      rule.set_period(from.period);
+    }
   }
   until_ = until;
   for (int64_t worker : slots_) effects_.Send(worker, message);

@@ -19,7 +19,7 @@ std::string LayersOf(const v1::StagePlacement& placement, bool first,
 double BusyFraction(const v1::StageTimes& times) {
   const double busy = times.forward() + times.backward() + times.update() +
                       times.refresh() + times.checkpoint() + times.evaluate();
-  const double total = busy + times.send() + times.recv() + times.idle();
+  const double total = busy + times.idle();
   return total > 0 ? busy / total : 0;
 }
 
@@ -105,10 +105,13 @@ void RunController::FillStage(int stage, v1::StageView& view) const {
   }
   view.set_staleness_mean(statistics_.staleness_mean(stage));
   view.set_staleness_max(statistics_.staleness_max(stage));
-  view.set_restarts(info.restarts);
+  view.set_restarts(info.restarts_before + info.restarts);
+  if (rotates_) {
+    view.set_refreshes(
+        worker::RefreshesDone(refresh_[stage], ledger_.version(stage)));
+  }
   if (info.status.has_value()) {
     view.set_busy_fraction(BusyFraction(info.status->times()));
-    view.set_refreshes(info.status->refreshes());
     view.set_activity(info.status->activity());
   }
 }

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/checkpoint/snapshot_collector.h"
 #include "coordinator/ledger/metrics_row.h"
+#include "coordinator/run/recovery.h"
 #include "gimbal/v1/control_service.pb.h"
 
 namespace gimbal::coordinator {
@@ -34,16 +35,23 @@ class RunEffects {
   // Notes a decision and its reason for people and for a later replay.
   virtual void Record(const std::string& what, const std::string& reason) = 0;
 
+  // Both outlive the coordinator: History gives them back.
   virtual void StageRestarted(int stage, Loss loss) = 0;
+  // Recovery `number`, from 0; again whenever more is known of it.
+  virtual void SaveRecovery(int64_t number, const Recovery& recovery) = 0;
+  virtual absl::StatusOr<RunHistory> History() = 0;
 
   virtual absl::Status WriteRow(const MetricsRow& row) = 0;
-  // Drops the rows beyond update `last`; the kept ones.
+  // Drops the rows beyond update `last`; the rows 1 to `last`. DATA_LOSS, and
+  // nothing is dropped, when they are not all there.
   virtual absl::StatusOr<std::vector<MetricsRow>> KeepRows(int64_t last) = 0;
 
   // Makes a whole checkpoint count; rows up to its update were written before.
+  // An error means that it does not count.
   virtual absl::Status CommitCheckpoint(const CheckpointContent& content) = 0;
   virtual void GiveUpCheckpoint(int64_t update, const std::string& reason) = 0;
-  // Newest checkpoint that is whole on disk; 0 when there is none.
+  // Newest checkpoint that is whole on disk; 0 when none was ever committed.
+  // DATA_LOSS when those that were are gone.
   virtual absl::StatusOr<int64_t> NewestCheckpoint() = 0;
 };
 

@@ -15,14 +15,14 @@ using CommandFunction = std::function<absl::StatusOr<v1::CommandResponse>(
 
 class AdminService final : public v1::AdminService::CallbackService {
  public:
-  AdminService(EventLoop& loop, const StatusBoard& board,
-               CommandFunction command)
+  AdminService(EventLoop& loop, StatusBoard& board, CommandFunction command)
       : loop_(loop), board_(board), command_(std::move(command)) {}
 
   grpc::ServerUnaryReactor* GetStatus(
-      grpc::CallbackServerContext* context, const v1::GetStatusRequest*,
+      grpc::CallbackServerContext* context, const v1::GetStatusRequest* request,
       v1::GetStatusResponse* response) override {
-    *response = board_.Get();
+    *response =
+        request->watching() ? board_.GetAndNote(context->peer()) : board_.Get();
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
     reactor->Finish(grpc::Status::OK);
     return reactor;
@@ -42,14 +42,14 @@ class AdminService final : public v1::AdminService::CallbackService {
 
  private:
   EventLoop& loop_;
-  const StatusBoard& board_;
+  StatusBoard& board_;
   const CommandFunction command_;
 };
 
 }  // namespace
 
 std::shared_ptr<grpc::Service> MakeAdminService(EventLoop& loop,
-                                                const StatusBoard& board,
+                                                StatusBoard& board,
                                                 CommandFunction command) {
   return std::make_shared<AdminService>(loop, board, std::move(command));
 }

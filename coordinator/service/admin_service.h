@@ -19,7 +19,7 @@ namespace gimbal::coordinator {
 // `command` runs on the loop. All must outlive the server that the service is
 // registered with.
 std::shared_ptr<grpc::Service> MakeAdminService(
-    EventLoop& loop, const StatusBoard& board,
+    EventLoop& loop, StatusBoard& board,
     std::function<
         absl::StatusOr<v1::CommandResponse>(const v1::CommandRequest&)>
         command);

@@ -33,7 +33,8 @@ void Receive(Core& core, const std::shared_ptr<Session>& session,
 
 void Ended(Core& core, const std::shared_ptr<Session>& session) {
   const std::optional<int64_t> worker = core.sessions.Unbind(session);
-  if (worker.has_value()) core.run->SessionEnded(*worker, Now());
+  if (!worker.has_value() || core.run == nullptr) return;
+  core.run->SessionEnded(*worker, Now());
 }
 
 // One session. gRPC holds it through self_ until OnDone, the hub as long as it

@@ -23,6 +23,11 @@ absl::StatusOr<int64_t> MemoryRunStore::Next(const std::string& counter) {
   return ++counters_[counter];
 }
 
+absl::StatusOr<int64_t> MemoryRunStore::Count(const std::string& counter) {
+  const auto it = counters_.find(counter);
+  return it == counters_.end() ? 0 : it->second;
+}
+
 absl::Status MemoryRunStore::AddCheckpoint(int64_t update, double) {
   checkpoints_.insert(update);
   return absl::OkStatus();
@@ -30,6 +35,20 @@ absl::Status MemoryRunStore::AddCheckpoint(int64_t update, double) {
 
 absl::StatusOr<std::vector<int64_t>> MemoryRunStore::Checkpoints() {
   return std::vector<int64_t>(checkpoints_.begin(), checkpoints_.end());
+}
+
+absl::Status MemoryRunStore::SaveRecovery(int64_t number,
+                                          const Recovery& recovery) {
+  recoveries_[number] = recovery;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Recovery>> MemoryRunStore::Recoveries() {
+  std::vector<Recovery> recoveries;
+  for (const auto& [number, recovery] : recoveries_) {
+    recoveries.push_back(recovery);
+  }
+  return recoveries;
 }
 
 absl::Status MemoryRunStore::AddDecision(const StoredDecision& decision) {
@@ -42,6 +61,14 @@ absl::StatusOr<std::vector<StoredDecision>> MemoryRunStore::Decisions(
   const size_t count = std::min(decisions_.size(), static_cast<size_t>(limit));
   return std::vector<StoredDecision>(decisions_.end() - count,
                                      decisions_.end());
+}
+
+absl::StatusOr<std::string> MemoryRunStore::LastReason(
+    const std::string& what) {
+  for (auto it = decisions_.rbegin(); it != decisions_.rend(); ++it) {
+    if (it->what == what) return it->reason;
+  }
+  return std::string();
 }
 
 }  // namespace gimbal::coordinator

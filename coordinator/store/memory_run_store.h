@@ -13,15 +13,20 @@ class MemoryRunStore final : public RunStore {
   absl::StatusOr<std::optional<RunIdentity>> Identity() override;
   absl::Status SetIdentity(const RunIdentity& identity) override;
   absl::StatusOr<int64_t> Next(const std::string& counter) override;
+  absl::StatusOr<int64_t> Count(const std::string& counter) override;
   absl::Status AddCheckpoint(int64_t update, double unix_seconds) override;
   absl::StatusOr<std::vector<int64_t>> Checkpoints() override;
+  absl::Status SaveRecovery(int64_t number, const Recovery& recovery) override;
+  absl::StatusOr<std::vector<Recovery>> Recoveries() override;
   absl::Status AddDecision(const StoredDecision& decision) override;
   absl::StatusOr<std::vector<StoredDecision>> Decisions(int limit) override;
+  absl::StatusOr<std::string> LastReason(const std::string& what) override;
 
  private:
   std::optional<RunIdentity> identity_;
   std::map<std::string, int64_t> counters_;
   std::set<int64_t> checkpoints_;
+  std::map<int64_t, Recovery> recoveries_;  // by number
   std::vector<StoredDecision> decisions_;
 };
 

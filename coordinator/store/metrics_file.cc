@@ -102,6 +102,14 @@ absl::StatusOr<std::vector<MetricsRow>> MetricsFile::Keep(int64_t last) {
     rows.push_back(*row);
     begin = end + 1;
   }
+  if (static_cast<int64_t>(rows.size()) < last) {
+    return absl::DataLossError(absl::StrCat(
+        path_, ": ends with update ", rows.size(), ", expected the rows up to ",
+        last,
+        ", where the checkpoint is; put the whole file back, or remove "
+        "the checkpoints beyond update ",
+        rows.size(), " to go on from an older one"));
+  }
   if (ftruncate(fd_.get(), static_cast<off_t>(begin)) != 0) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot truncate ", path_));
   }

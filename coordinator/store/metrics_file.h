@@ -33,8 +33,8 @@ class MetricsFile {
   absl::Status Sync();
 
   // Drops the rows beyond update `last`, a torn last line too, and returns the
-  // kept ones. DATA_LOSS, naming the line, when the kept rows are not 1, 2, 3,
-  // ... or cannot be read.
+  // rows 1 to `last`. DATA_LOSS, naming the line, when they are not all there
+  // or cannot be read; then nothing is dropped.
   absl::StatusOr<std::vector<MetricsRow>> Keep(int64_t last);
 
  private:

@@ -1,12 +1,15 @@
 #include "coordinator/store/run_folder.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <random>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "common/base/status_macros.h"
 #include "common/config/run_config_io.h"
 #include "common/io/file.h"
@@ -16,11 +19,32 @@ namespace gimbal::coordinator {
 namespace {
 
 // Tells two runs of one config apart.
-RunIdentity NewIdentity(const v1::RunConfig& config) {
+RunIdentity NewIdentity(const v1::RunConfig& config, const std::string& data) {
   std::random_device random;
   return {.run_id = absl::StrFormat("%s-%08x", config.run().name(), random()),
           .config_digest = config::ConfigDigest(config),
-          .config_yaml = config::ToYaml(config)};
+          .config_yaml = config::ToYaml(config),
+          .data = data};
+}
+
+std::string DatabasePath(const std::string& run_dir) {
+  return run_dir + "/coordinator.db";
+}
+
+// The same contents under another path are the same data.
+absl::Status CheckSameData(const std::string& run_dir, const std::string& held,
+                           const std::string& data) {
+  const std::vector<std::string> there = absl::StrSplit(held, '\n');
+  const std::vector<std::string> here = absl::StrSplit(data, '\n');
+  const size_t lines = std::min(there.size(), here.size());
+  for (size_t i = 0; i < lines; ++i) {
+    if (there[i] == here[i]) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        run_dir, ": holds a run on other data: ", here[i], " here, ", there[i],
+        " there; resume it with the data it began with (the path may differ), "
+        "or start a new run in another folder"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckSameConfig(const std::string& run_dir,
@@ -30,7 +54,7 @@ absl::Status CheckSameConfig(const std::string& run_dir,
     return absl::OkStatus();
   }
   const auto held_config =
-      config::ParseRunConfig(held.config_yaml, run_dir + "/coordinator.db", {});
+      config::ParseRunConfig(held.config_yaml, DatabasePath(run_dir), {});
   return absl::FailedPreconditionError(absl::StrCat(
       run_dir, ": holds a run of another config (",
       held_config.ok() ? config::FirstDifference(config, *held_config)
@@ -40,28 +64,37 @@ absl::Status CheckSameConfig(const std::string& run_dir,
 
 }  // namespace
 
+bool RunFolder::HoldsRun(const std::string& run_dir) {
+  std::error_code error;
+  return std::filesystem::exists(DatabasePath(run_dir), error);
+}
+
 absl::StatusOr<RunFolder> RunFolder::Take(const std::string& run_dir,
                                           const v1::RunConfig& config,
+                                          const std::string& data,
                                           bool resume) {
   GIMBAL_RETURN_IF_ERROR(io::CheckWritable(run_dir));
   GIMBAL_ASSIGN_OR_RETURN(RunLock lock, RunLock::Take(run_dir));
-  const std::string database = run_dir + "/coordinator.db";
-  std::error_code error;
-  const bool used = std::filesystem::exists(database, error);
-  if (used && !resume) {
+  if (HoldsRun(run_dir) && !resume) {
     return absl::AlreadyExistsError(absl::StrCat(
         run_dir,
         ": already holds a run; continue it with --resume, or choose "
         "another folder"));
   }
   GIMBAL_ASSIGN_OR_RETURN(std::unique_ptr<RunStore> store,
-                          OpenSqliteRunStore(database));
+                          OpenSqliteRunStore(DatabasePath(run_dir)));
   GIMBAL_ASSIGN_OR_RETURN(std::optional<RunIdentity> identity,
                           store->Identity());
   if (identity.has_value()) {
     GIMBAL_RETURN_IF_ERROR(CheckSameConfig(run_dir, *identity, config));
-  } else {
-    identity = NewIdentity(config);
+    GIMBAL_RETURN_IF_ERROR(CheckSameData(run_dir, identity->data, data));
+  }
+  std::error_code ignored;
+  std::filesystem::remove(run_dir + "/coordinator.json", ignored);
+  GIMBAL_RETURN_IF_ERROR(io::WriteFileAtomically(run_dir + "/config.yaml",
+                                                 config::ToYaml(config)));
+  if (!identity.has_value()) {
+    identity = NewIdentity(config, data);
     GIMBAL_RETURN_IF_ERROR(store->SetIdentity(*identity));
   }
   GIMBAL_ASSIGN_OR_RETURN(MetricsFile metrics,

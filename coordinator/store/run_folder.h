@@ -15,15 +15,19 @@
 namespace gimbal::coordinator {
 
 struct RunFolder {
-  // Takes the folder for this config: makes it when missing, locks it.
+  // Takes the folder for this config and data (a fingerprint, one line per use
+  // of data): makes it when missing, locks it, and only then writes config.yaml
+  // and removes the coordinator.json of a coordinator that was killed.
   //   ALREADY_EXISTS       another coordinator runs it, or it holds a run and
   //                        `resume` is false
   //   FAILED_PRECONDITION  it holds a run of another config (the first key that
-  //                        differs is named)
+  //                        differs is named) or on other data
   // A folder without a run may be resumed: the run starts at update 0.
   static absl::StatusOr<RunFolder> Take(const std::string& run_dir,
                                         const v1::RunConfig& config,
-                                        bool resume);
+                                        const std::string& data, bool resume);
+  // Whether a run was ever taken up in the folder.
+  static bool HoldsRun(const std::string& run_dir);
 
   std::string run_dir;
   RunLock lock;

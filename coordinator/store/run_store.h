@@ -1,5 +1,6 @@
 // What must survive the coordinator: who the run is, the counters that are
-// never given out twice, and the decisions with their reasons. Checkpoints and
+// never given out twice, what was lost and recovered, and the decisions with
+// their reasons. Checkpoints and
 // metrics are files of their own; the store notes which checkpoints were
 // committed.
 //
@@ -14,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "coordinator/run/recovery.h"
 
 namespace gimbal::coordinator {
 
@@ -21,6 +23,7 @@ struct RunIdentity {
   std::string run_id;
   std::string config_digest;
   std::string config_yaml;  // resolved, to say what differs on --resume
+  std::string data;         // fingerprint of the contents, not of the paths
 
   friend bool operator==(const RunIdentity&, const RunIdentity&) = default;
 };
@@ -45,15 +48,25 @@ class RunStore {
 
   // Adds one to a named counter that starts at 0; the new value.
   virtual absl::StatusOr<int64_t> Next(const std::string& counter) = 0;
+  // Value of a named counter.
+  virtual absl::StatusOr<int64_t> Count(const std::string& counter) = 0;
 
   // Notes a commit; again for one that was written anew.
   virtual absl::Status AddCheckpoint(int64_t update, double unix_seconds) = 0;
   // Updates ever committed, ascending.
   virtual absl::StatusOr<std::vector<int64_t>> Checkpoints() = 0;
 
+  // Recovery `number`, from 0; a second call replaces it.
+  virtual absl::Status SaveRecovery(int64_t number,
+                                    const Recovery& recovery) = 0;
+  // By number.
+  virtual absl::StatusOr<std::vector<Recovery>> Recoveries() = 0;
+
   virtual absl::Status AddDecision(const StoredDecision& decision) = 0;
   // The newest `limit`, newest last.
   virtual absl::StatusOr<std::vector<StoredDecision>> Decisions(int limit) = 0;
+  // Reason of the newest decision of this name; empty when there is none.
+  virtual absl::StatusOr<std::string> LastReason(const std::string& what) = 0;
 };
 
 }  // namespace gimbal::coordinator

@@ -11,15 +11,19 @@
 namespace gimbal::coordinator {
 namespace {
 
-constexpr int kSchemaVersion = 1;
+constexpr int kSchemaVersion = 2;
 constexpr char kSchema[] = R"(
   CREATE TABLE identity(
     only_row INTEGER PRIMARY KEY CHECK(only_row = 1),
     run_id TEXT NOT NULL, config_digest TEXT NOT NULL,
-    config_yaml TEXT NOT NULL);
+    config_yaml TEXT NOT NULL, data TEXT NOT NULL);
   CREATE TABLE counters(name TEXT PRIMARY KEY, value INTEGER NOT NULL);
   CREATE TABLE checkpoints(
     update_number INTEGER PRIMARY KEY, unix_seconds REAL NOT NULL);
+  CREATE TABLE recoveries(
+    number INTEGER PRIMARY KEY, stage INTEGER NOT NULL, reason TEXT NOT NULL,
+    detected_seconds REAL NOT NULL, recovered_seconds REAL NOT NULL,
+    steps_replayed INTEGER NOT NULL);
   CREATE TABLE decisions(
     number INTEGER PRIMARY KEY, unix_seconds REAL NOT NULL,
     what TEXT NOT NULL, reason TEXT NOT NULL);
@@ -104,10 +108,11 @@ class SqliteRunStore final : public RunStore {
 
   absl::StatusOr<std::optional<RunIdentity>> Identity() override {
     Statement query =
-        Make("SELECT run_id, config_digest, config_yaml FROM identity");
+        Make("SELECT run_id, config_digest, config_yaml, data FROM identity");
     GIMBAL_ASSIGN_OR_RETURN(const bool found, query.Step());
     if (!found) return std::nullopt;
-    return RunIdentity{query.Text(0), query.Text(1), query.Text(2)};
+    return RunIdentity{query.Text(0), query.Text(1), query.Text(2),
+                       query.Text(3)};
   }
 
   absl::Status SetIdentity(const RunIdentity& identity) override {
@@ -116,10 +121,11 @@ class SqliteRunStore final : public RunStore {
       return absl::AlreadyExistsError(
           absl::StrCat(path_, " holds run ", held->run_id));
     }
-    Statement insert = Make("INSERT INTO identity VALUES(1, ?, ?, ?)");
+    Statement insert = Make("INSERT INTO identity VALUES(1, ?, ?, ?, ?)");
     insert.Bind(0, identity.run_id);
     insert.Bind(1, identity.config_digest);
     insert.Bind(2, identity.config_yaml);
+    insert.Bind(3, identity.data);
     return insert.Run();
   }
 
@@ -133,6 +139,13 @@ class SqliteRunStore final : public RunStore {
     // The row is durable only once the statement has run to its end.
     GIMBAL_RETURN_IF_ERROR(upsert.Run());
     return value;
+  }
+
+  absl::StatusOr<int64_t> Count(const std::string& counter) override {
+    Statement query = Make("SELECT value FROM counters WHERE name = ?");
+    query.Bind(0, counter);
+    GIMBAL_ASSIGN_OR_RETURN(const bool found, query.Step());
+    return found ? query.Int(0) : 0;
   }
 
   absl::Status AddCheckpoint(int64_t update, double unix_seconds) override {
@@ -150,6 +163,34 @@ class SqliteRunStore final : public RunStore {
       GIMBAL_ASSIGN_OR_RETURN(const bool found, query.Step());
       if (!found) return updates;
       updates.push_back(query.Int(0));
+    }
+  }
+
+  absl::Status SaveRecovery(int64_t number, const Recovery& recovery) override {
+    Statement insert =
+        Make("INSERT OR REPLACE INTO recoveries VALUES(?, ?, ?, ?, ?, ?)");
+    insert.Bind(0, number);
+    insert.Bind(1, int64_t{recovery.stage});
+    insert.Bind(2, recovery.reason);
+    insert.Bind(3, recovery.detected_seconds);
+    insert.Bind(4, recovery.recovered_seconds);
+    insert.Bind(5, recovery.steps_replayed);
+    return insert.Run();
+  }
+
+  absl::StatusOr<std::vector<Recovery>> Recoveries() override {
+    Statement query = Make(
+        "SELECT stage, reason, detected_seconds, recovered_seconds, "
+        "steps_replayed FROM recoveries ORDER BY number");
+    std::vector<Recovery> recoveries;
+    while (true) {
+      GIMBAL_ASSIGN_OR_RETURN(const bool found, query.Step());
+      if (!found) return recoveries;
+      recoveries.push_back({.stage = static_cast<int>(query.Int(0)),
+                            .reason = query.Text(1),
+                            .detected_seconds = query.Real(2),
+                            .recovered_seconds = query.Real(3),
+                            .steps_replayed = query.Int(4)});
     }
   }
 
@@ -175,6 +216,15 @@ class SqliteRunStore final : public RunStore {
     }
     std::reverse(decisions.begin(), decisions.end());
     return decisions;
+  }
+
+  absl::StatusOr<std::string> LastReason(const std::string& what) override {
+    Statement query = Make(
+        "SELECT reason FROM decisions WHERE what = ? "
+        "ORDER BY number DESC LIMIT 1");
+    query.Bind(0, what);
+    GIMBAL_ASSIGN_OR_RETURN(const bool found, query.Step());
+    return found ? query.Text(0) : std::string();
   }
 
  private:

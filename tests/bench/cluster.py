@@ -19,6 +19,7 @@ import time
 
 BIN = sys.argv[1] if len(sys.argv) > 1 else "build/release/bin"
 ROUNDS = 3
+RUN_TIMEOUT = 300  # seconds
 
 CONFIG = """
 run: {name: bench, steps: %(steps)d}
@@ -38,42 +39,41 @@ def write(folder, name, text):
     return path
 
 
-def rows(run):
-    path = os.path.join(run, "metrics.jsonl")
-    if not os.path.exists(path):
-        return []
-    with open(path, encoding="utf-8") as file:
-        return [json.loads(line) for line in file if line.endswith("\n")]
+def objects(run, name):
+    with open(os.path.join(run, name), encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
 
 
-def start(config, run, workers):
-    return subprocess.Popen(
-        [os.path.join(BIN, "gimbal"), "train", config, "--run-dir", run,
-         "--workers", str(workers)],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-
-def finish(process, run):
-    if process.wait() != 0:
-        sys.exit(f"the run in {run} failed with exit code {process.returncode}")
+def train(config, run, workers):
+    try:
+        done = subprocess.run(
+            [os.path.join(BIN, "gimbal"), "train", config, "--run-dir", run,
+             "--workers", str(workers)],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            timeout=RUN_TIMEOUT, check=False)
+    except subprocess.TimeoutExpired as error:
+        sys.exit(f"the run in {run} takes longer than {error.timeout} s")
+    if done.returncode != 0:
+        sys.exit(f"the run in {run} failed with exit code {done.returncode}:\n"
+                 f"{done.stdout}")
 
 
 def tokens_per_second(config, run, workers):
-    finish(start(config, run, workers), run)
-    steady = rows(run)[5:]  # without the ramp
+    train(config, run, workers)
+    steady = objects(run, "metrics.jsonl")[5:]  # without the ramp
     first, last = steady[0], steady[-1]
     return ((last["tokens"] - first["tokens"]) /
             (last["seconds"] - first["seconds"]))
 
 
 def seconds_to_first_update(config, run):
-    begin = time.monotonic()
-    process = start(config, run, 4)
-    while not rows(run):
-        time.sleep(0.005)
-    seconds = time.monotonic() - begin
-    finish(process, run)
-    return seconds
+    begin = time.time()
+    train(config, run, 4)
+    # Rows reach the disk now and then; their seconds count from RUNNING.
+    running = next(event for event in objects(run, "events.jsonl")
+                   if event["what"] == "run is RUNNING")
+    first = objects(run, "metrics.jsonl")[0]
+    return running["unix_seconds"] - begin + first["seconds"]
 
 
 def main():

@@ -1,18 +1,20 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # Training speed of gimbal and of PyTorch (CPU, eager) side by side: the same
 # model and step (see step_bench.cc), one thread each, in alternation.
 #
 #   tests/bench/compare_torch.sh [STEPS]      steps per round, default 5
 #
+# Packages that the build of the benchmark needs are installed when missing.
 # PyTorch is that of $PYTHON or python3 when they have it; otherwise it is
 # installed from PyPI into a virtual environment under the user's cache folder.
 # Times are processor time of the process, so that other load on the machine
 # counts as little as possible.
-set -eu
+set -euo pipefail
 
 steps=${1:-5}
 rounds=3
 root=$(cd "$(dirname "$0")/../.." && pwd)
+source "$root/deploy/packages.sh"
 build="$root/build/bench"
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/gimbal/torch"
 export OMP_NUM_THREADS=1
@@ -25,6 +27,7 @@ find_torch() {
     fi
   done
   echo "installing torch into $cache" >&2
+  install_packages python3-venv >&2
   if python3 -m venv "$cache" >&2 &&
     "$cache/bin/pip" install --quiet torch numpy >&2; then
     echo "$cache/bin/python"
@@ -38,6 +41,7 @@ find_torch() {
 value() { awk -v key="$1" '$1 == key { print $2 }'; }
 median() { sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
 
+install_packages "${GIMBAL_BUILD_PACKAGES[@]}" "${GIMBAL_TEST_PACKAGES[@]}"
 python=$(find_torch)
 cmake -S "$root" -B "$build" --preset release -DGIMBAL_TESTS=ON >/dev/null
 cmake --build "$build" --target step_bench >/dev/null

@@ -145,6 +145,30 @@ TEST_F(CliTrainTest, CommandsReachARunningRun) {
   EXPECT_THAT(gone.output, HasSubstr("no coordinator serves this run now"));
 }
 
+TEST_F(CliTrainTest, WhoFollowsSeesTheEnd) {
+  WriteCorpusAndConfig(dir_.path(), 1000000);
+  cli::ChildProcess launcher = Launch("run");
+  ASSERT_TRUE(Eventually([&] { return HasRows("run", 10); }));
+  ASSERT_OK_AND_ASSIGN(const std::string serving,
+                       io::ReadFile(dir_ / "run/coordinator.json"));
+  const size_t begin = serving.find("127.0.0.1:");
+  const std::string follow =
+      "train --coordinator " +
+      serving.substr(begin, serving.find('"', begin) - begin);
+  std::thread stopper([&] {
+    Eventually([&] { return Run("drain --run-dir run").code == 0; });
+  });
+  const Outcome followed = Run(follow);
+  stopper.join();
+  EXPECT_EQ(followed.code, 4) << followed.output;
+  EXPECT_THAT(followed.output, HasSubstr("the run ended: ended at the"));
+  ASSERT_TRUE(Eventually([&] { return launcher.Poll().has_value(); }));
+  EXPECT_EQ(launcher.Poll(), 4);
+  const Outcome both = Run("train c.yaml --coordinator 127.0.0.1:1");
+  EXPECT_EQ(both.code, 2);
+  EXPECT_THAT(both.output, HasSubstr("excludes --coordinator"));
+}
+
 TEST_F(CliTrainTest, BadInputEndsWith2AndWritesNothing) {
   WriteCorpusAndConfig(dir_.path(), 10);
   std::ofstream(dir_ / "short.txt") << "abc";
@@ -164,6 +188,14 @@ TEST_F(CliTrainTest, BadInputEndsWith2AndWritesNothing) {
       {"--workers 9", "--workers 9"},
       {"--resume", "holds no run"},
       {"--set cluster.listen=192.0.2.1:80", "192.0.2.1:80"},
+      {"--set cluster.listen=127.example.com:0", "loopback"},
+      {"--set cluster.metrics_listen=192.0.2.1:0", "192.0.2.1:0"},
+      {"--set cluster.metrics_listen=some-host:0", "the host as a number"},
+      {"--set cluster.listen=127.0.0.1:48321 "
+       "--set cluster.metrics_listen=127.0.0.1:48321",
+       "both have port 48321"},
+      {"--set checkpoint.dir=file/x", "another checkpoint.dir"},
+      {"--set checkpoint.dir=/proc/x", "/proc/x"},
       {"--run-dir file/run", "is not a folder"},
       {"--nonsense", "--nonsense"},
   };

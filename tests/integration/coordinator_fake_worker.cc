@@ -35,6 +35,7 @@ void FakeWorker::Run() {
   auto session = worker::SessionClient::Connect(
       coordinator_, request, std::chrono::seconds(30),
       [this] { return killed_.load(); });
+  if (killed_) return;
   ASSERT_TRUE(session.ok()) << session.status();
   session_ = *std::move(session);
   while (!killed_ && exit_code_ < 0) {

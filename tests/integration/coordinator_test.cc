@@ -1,12 +1,15 @@
 // The coordinator's services over loopback, with workers that only speak.
 #include "coordinator/coordinator.h"
 
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <functional>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
@@ -18,12 +21,14 @@
 #include "coordinator/checkpoint/catalogue.h"
 #include "gimbal/v1/admin_service.grpc.pb.h"
 #include "tests/integration/coordinator_fake_worker.h"
+#include "tests/support/http_get.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
 namespace gimbal::coordinator {
 namespace {
 
+using test_support::HttpGet;
 using test_support::StatusIs;
 using test_support::TempDir;
 using ::testing::HasSubstr;
@@ -31,10 +36,21 @@ using Request = v1::CommandRequest;
 
 constexpr int kSteps = 3000;
 
+// Nobody trains on it, but the run knows its contents.
+const std::string& Corpus() {
+  static const TempDir dir;
+  static const std::string path = [] {
+    EXPECT_TRUE(io::WriteFileAtomically(dir / "corpus", "some text").ok());
+    return dir / "corpus";
+  }();
+  return path;
+}
+
 v1::RunConfig Config(const std::string& name = "demo") {
   const auto config = config::ParseRunConfig(
       "run: {name: " + name + ", steps: " + std::to_string(kSteps) + "}\n" +
-          "data: {train: t, valid: v}\n"
+          "data: {format: text, train: " + Corpus() + ", valid: " + Corpus() +
+          "}\n"
           "model: {layers: 3, hidden: 8, heads: 2, context: 8}\n"
           "pipeline: {stages: 3}\n"
           "checkpoint: {every: 500, keep: 2}\n"
@@ -60,11 +76,13 @@ class Client {
       : stub_(v1::AdminService::NewStub(
             rpc::MakeChannel(coordinator.address()))) {}
 
-  v1::GetStatusResponse Status() {
+  v1::GetStatusResponse Status(bool watching = false) {
     grpc::ClientContext context;
     rpc::SetTimeout(context, std::chrono::seconds(20));
+    v1::GetStatusRequest request;
+    request.set_watching(watching);
     v1::GetStatusResponse response;
-    const auto status = stub_->GetStatus(&context, {}, &response);
+    const auto status = stub_->GetStatus(&context, request, &response);
     EXPECT_TRUE(status.ok()) << status.error_message();
     return response;
   }
@@ -96,6 +114,26 @@ std::string RowsWithoutSeconds(const std::string& run_dir) {
   return rows;
 }
 
+// The health service's raw answer: its messages are not installed everywhere.
+std::string AskHealth(const std::string& address) {
+  grpc::GenericStub stub(rpc::MakeChannel(address));
+  grpc::ClientContext context;
+  rpc::SetTimeout(context, std::chrono::seconds(20));
+  const grpc::Slice empty;
+  const grpc::ByteBuffer request(&empty, 1);
+  grpc::ByteBuffer response;
+  std::promise<grpc::Status> done;
+  stub.UnaryCall(&context, "/grpc.health.v1.Health/Check", {}, &request,
+                 &response,
+                 [&](grpc::Status status) { done.set_value(status); });
+  const grpc::Status status = done.get_future().get();
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  grpc::Slice answer;
+  EXPECT_TRUE(response.DumpToSingleSlice(&answer).ok());
+  return std::string(reinterpret_cast<const char*>(answer.begin()),
+                     answer.size());
+}
+
 std::string UndisturbedRows() {
   TempDir dir;
   auto coordinator = Coordinator::Start(
@@ -122,6 +160,9 @@ TEST(CoordinatorTest, RunsToTheEnd) {
   EXPECT_TRUE(Eventually([&] { return a.exit_code().has_value(); }));
   EXPECT_EQ(a.exit_code(), 0);
   EXPECT_FALSE(std::filesystem::exists(dir / "coordinator.json"));
+  // The store is whole without its log.
+  EXPECT_TRUE(std::filesystem::exists(dir / "coordinator.db"));
+  EXPECT_FALSE(std::filesystem::exists(dir / "coordinator.db-wal"));
   EXPECT_EQ(FindNewestGood(dir / "checkpoints").update, kSteps);
   EXPECT_EQ(CommittedCheckpoints(dir / "checkpoints").size(), 2u);
   const auto summary =
@@ -205,6 +246,153 @@ TEST(CoordinatorTest, StopAndResumeLeaveTheNumbersAsTheyWere) {
   EXPECT_EQ(RowsWithoutSeconds(dir.path()), UndisturbedRows());
 }
 
+TEST(CoordinatorTest, WhoWatchesSeesTheEnd) {
+  TempDir dir;
+  ASSERT_OK_AND_ASSIGN(
+      auto coordinator,
+      Coordinator::Start(
+          {.config = Config(), .run_dir = dir.path(), .workers = 1}));
+  FakeWorker worker(coordinator->address(), "a");
+  std::optional<int> seen;
+  std::thread watcher([&] {
+    Client client(*coordinator);
+    while (!seen.has_value() && !::testing::Test::HasFailure()) {
+      const auto status = client.Status(/*watching=*/true);
+      if (status.has_exit_code()) seen = status.exit_code();
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    }
+  });
+  EXPECT_EQ(coordinator->Wait(), 0);
+  watcher.join();
+  EXPECT_EQ(seen, 0);
+}
+
+TEST(CoordinatorTest, ExportsItsMetricsAndHealth) {
+  TempDir dir;
+  ASSERT_OK_AND_ASSIGN(
+      auto coordinator,
+      Coordinator::Start(
+          {.config = Config(), .run_dir = dir.path(), .workers = 1}));
+  // HealthCheckResponse{status: SERVING}.
+  EXPECT_EQ(AskHealth(coordinator->address()), std::string("\x08\x01"));
+  const auto metrics = [&] {
+    return HttpGet(coordinator->metrics_address(), "/metrics");
+  };
+  EXPECT_THAT(metrics(), HasSubstr("gimbal_run_state{run=\"demo\","
+                                   "state=\"pending\"} 1"));
+  FakeWorker worker(coordinator->address(), "a");
+  Client client(*coordinator);
+  ASSERT_TRUE(
+      Eventually([&] { return client.Command(Request::VERB_PAUSE).ok(); }));
+  ASSERT_TRUE(Eventually(
+      [&] { return client.Status().state() == v1::RUN_STATE_PAUSED; }));
+  ASSERT_THAT(client.Command(Request::VERB_CHECKPOINT), test_support::IsOk());
+  ASSERT_TRUE(Eventually([&] {
+    return metrics().find("gimbal_checkpoint_bytes{") != std::string::npos;
+  }));
+  const std::string text = metrics();
+  for (const char* name :
+       {"gimbal_train_loss{run=\"demo\"} ", "gimbal_train_tokens_total{",
+        "gimbal_train_grad_norm{", "gimbal_train_learning_rate{",
+        "gimbal_stage_staleness_updates{run=\"demo\",stage=\"0\"} 2",
+        "gimbal_stage_staleness_bucket{", "gimbal_stage_updates_total{",
+        "gimbal_stage_weight_version{run=\"demo\",stage=\"2\"} ",
+        "gimbal_workers{run=\"demo\",state=\"training\"} 1",
+        "gimbal_checkpoint_last_success_timestamp_seconds{",
+        "gimbal_checkpoint_failures_total{run=\"demo\"} 0"}) {
+    EXPECT_THAT(text, HasSubstr(name));
+  }
+}
+
+// Runs to its end in a folder; the identity of the data is that of `config`.
+void Finish(const v1::RunConfig& config, const std::string& run_dir) {
+  auto coordinator =
+      Coordinator::Start({.config = config, .run_dir = run_dir, .workers = 1});
+  ASSERT_THAT(coordinator, test_support::IsOk());
+  FakeWorker worker((*coordinator)->address(), "a");
+  EXPECT_EQ((*coordinator)->Wait(), 0);
+}
+
+TEST(CoordinatorTest, OtherDataIsRefusedOnResume) {
+  TempDir dir;
+  auto config = Config();
+  config.mutable_data()->set_train(dir / "corpus");
+  ASSERT_THAT(io::WriteFileAtomically(dir / "corpus", "some text"),
+              test_support::IsOk());
+  Finish(config, dir / "run");
+  const auto resume = [&] {
+    return Coordinator::Start(
+               {.config = config, .run_dir = dir / "run", .resume = true})
+        .status();
+  };
+  ASSERT_THAT(io::WriteFileAtomically(dir / "corpus", "some tent"),
+              test_support::IsOk());
+  EXPECT_THAT(resume(), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                 HasSubstr("holds a run on other data: "
+                                           "data.train is text of 9 bytes")));
+  config.mutable_data()->set_train(Corpus());  // moved
+  EXPECT_THAT(resume(), test_support::IsOk());
+  config.mutable_data()->clear_valid();
+  EXPECT_THAT(resume(), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                 HasSubstr("data.valid is none here")));
+}
+
+// A missing mount once made --resume begin again at 0, over the old rows.
+TEST(CoordinatorTest, CheckpointsThatAreGoneAreAnErrorAndNothingIsLost) {
+  TempDir dir;
+  Finish(Config(), dir.path());
+  const std::string rows = *io::ReadFile(dir / "metrics.jsonl");
+  std::filesystem::rename(dir / "checkpoints", dir / "elsewhere");
+  EXPECT_THAT(Coordinator::Start(
+                  {.config = Config(), .run_dir = dir.path(), .resume = true}),
+              StatusIs(absl::StatusCode::kDataLoss,
+                       HasSubstr(dir / "checkpoints: no good checkpoint")));
+  EXPECT_EQ(*io::ReadFile(dir / "metrics.jsonl"), rows);
+}
+
+TEST(CoordinatorTest, TwoRunsDoNotShareAFolderOfCheckpoints) {
+  TempDir dir;
+  auto config = Config();
+  config.mutable_checkpoint()->set_dir(dir / "shared");
+  Finish(config, dir / "a");
+  EXPECT_THAT(Coordinator::Start({.config = config, .run_dir = dir / "b"}),
+              StatusIs(absl::StatusCode::kAlreadyExists,
+                       HasSubstr("choose another checkpoint.dir")));
+  EXPECT_FALSE(std::filesystem::exists(dir / "b"));
+  Finish(Config(), dir / "c");
+  EXPECT_THAT(Coordinator::Start(
+                  {.config = config, .run_dir = dir / "c", .resume = true}),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("set checkpoint.dir")));
+  EXPECT_EQ(FindNewestGood(dir / "shared").update, kSteps);
+}
+
+// The server waited for a call that waited for the loop, which never ran.
+TEST(CoordinatorTest, AWorkerThatCallsEarlyDoesNotHoldAFailingStart) {
+  TempDir dir;
+  auto config = Config();
+  std::string address;
+  {
+    ASSERT_OK_AND_ASSIGN(
+        auto other,
+        Coordinator::Start({.config = config, .run_dir = dir / "other"}));
+    address = other->address();
+  }
+  config.mutable_cluster()->set_listen(address);
+  // Large enough that the worker calls while it is hashed.
+  config.mutable_data()->set_train(dir / "large");
+  std::ofstream(dir / "large");
+  std::filesystem::resize_file(dir / "large", 250 << 20);
+  ASSERT_THAT(io::WriteFileAtomically(dir / "taken/run", "another-1"),
+              test_support::IsOk());
+  Finish(Config(), dir / "run");
+  config.mutable_checkpoint()->set_dir(dir / "taken");
+  FakeWorker early(address, "early");
+  EXPECT_THAT(Coordinator::Start(
+                  {.config = config, .run_dir = dir / "run", .resume = true}),
+              testing::Not(test_support::IsOk()));
+}
+
 TEST(CoordinatorTest, ATakenPortOrFolderIsNamedAndNothingIsWritten) {
   TempDir dir;
   ASSERT_OK_AND_ASSIGN(
@@ -223,6 +411,20 @@ TEST(CoordinatorTest, ATakenPortOrFolderIsNamedAndNothingIsWritten) {
       Coordinator::Start(
           {.config = Config(), .run_dir = dir / "b", .workers = 4}),
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--workers 4")));
+}
+
+// The value that workers use too; names may repeat in a cluster.
+TEST(CoordinatorTest, SeriesCarryTheIdOfTheRun) {
+  TempDir dir;
+  ASSERT_OK_AND_ASSIGN(
+      auto coordinator,
+      Coordinator::Start({.config = Config(), .run_dir = dir.path()}));
+  const std::string id = Client(*coordinator).Status().run_id();
+  EXPECT_THAT(id, ::testing::StartsWith("demo-"));
+  const std::string metrics =
+      test_support::HttpGet(coordinator->metrics_address(), "/metrics");
+  EXPECT_THAT(metrics, HasSubstr("run=\"" + id + "\""));
+  EXPECT_THAT(metrics, ::testing::Not(HasSubstr("run=\"demo\"")));
 }
 
 }  // namespace

@@ -22,6 +22,10 @@ std::string ReadText(const std::string& path) {
   return text.str();
 }
 
+int ExitCode(int status) {
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
 // Children of a process, from /proc.
 std::vector<pid_t> ChildrenOf(pid_t parent) {
   std::vector<pid_t> children;
@@ -79,21 +83,25 @@ Command::~Command() {
   unlink(output_file_.c_str());
 }
 
+bool Command::Running() {
+  int status = 0;
+  if (!exit_code_ && waitpid(pid_, &status, WNOHANG) == pid_) {
+    exit_code_ = ExitCode(status);
+  }
+  return !exit_code_;
+}
+
 CommandResult Command::Wait(std::chrono::seconds timeout) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
-  int status = 0;
-  while (!exit_code_ && waitpid(pid_, &status, WNOHANG) == 0) {
+  while (Running()) {
     if (std::chrono::steady_clock::now() > deadline) {
       ADD_FAILURE() << "took longer than " << timeout.count() << " s";
       KillAll();
+      int status = 0;
       waitpid(pid_, &status, 0);
-      break;
+      exit_code_ = ExitCode(status);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  if (!exit_code_) {
-    exit_code_ =
-        WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   }
   return {*exit_code_, ReadText(output_file_)};
 }

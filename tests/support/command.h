@@ -26,6 +26,8 @@ class Command {
   Command& operator=(const Command&) = delete;
 
   pid_t pid() const { return pid_; }
+  // False once it has ended, though nobody has waited for it.
+  bool Running();
   // Waits for the end; kills the group after `timeout` (exit code 137).
   CommandResult Wait(std::chrono::seconds timeout);
   // To the program alone.

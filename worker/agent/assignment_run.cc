@@ -19,8 +19,8 @@
 namespace gimbal::worker {
 namespace {
 
-// Time for all neighbours to load their stages and connect.
-constexpr std::chrono::seconds kConnectTime{120};
+// Time to reach a neighbour's listener, which is there before its stages are.
+constexpr std::chrono::seconds kConnectTime{30};
 
 Grant GrantOf(const v1::Grant& grant) {
   Grant result{.until = grant.until(), .final_update = grant.final_update()};
@@ -36,33 +36,24 @@ Grant GrantOf(const v1::Grant& grant) {
 }  // namespace
 
 AssignmentRun::AssignmentRun(int64_t generation, v1::Assignment assignment,
-                             LinkListener& listener,
+                             WorkerData& data, LinkListener& listener,
                              std::function<void(v1::WorkerMessage)> send)
     : generation_(generation),
       assignment_(std::move(assignment)),
+      data_(data),
       listener_(listener),
       outbox_(generation, std::move(send)) {
   thread_ = std::thread([this] { Main(); });
 }
 
 AssignmentRun::~AssignmentRun() {
-  cancelled_ = true;
-  listener_.Abandon(generation_);
-  {
-    std::lock_guard lock(mutex_);
-    if (executor_ != nullptr) executor_->Cancel();
-  }
+  host_.Cancel();
+  listener_.Abandon(base::StreamOf(assignment_.run_id()), generation_);
   thread_.join();
-  for (const auto& link : links_) link->Close();
 }
 
 void AssignmentRun::Extend(const v1::Grant& grant) {
-  std::lock_guard lock(mutex_);
-  if (executor_ == nullptr) {
-    early_grants_.push_back(grant);
-  } else {
-    executor_->Extend(GrantOf(grant));
-  }
+  host_.Extend(GrantOf(grant));
 }
 
 void AssignmentRun::Main() {
@@ -80,8 +71,7 @@ void AssignmentRun::Main() {
         " MiB; use more stages, fewer samples per microbatch, or see "
         "`gimbal plan`"));
   }
-  if (cancelled_) return;
-  if (!status.ok()) ReportFailure(status);
+  if (!status.ok() && !host_.cancelled()) ReportFailure(status);
 }
 
 absl::Status AssignmentRun::Execute() {
@@ -89,24 +79,12 @@ absl::Status AssignmentRun::Execute() {
   compute::SetThreads(assignment_.config().cluster().threads());
   GIMBAL_RETURN_IF_ERROR(BuildStages());
   GIMBAL_RETURN_IF_ERROR(ConnectEdges());
-  std::vector<StageRunner*> runners;
-  for (const auto& runner : runners_) {
-    runner->Start(assignment_.start_update());
-    runners.push_back(runner.get());
-  }
-  {
-    std::lock_guard lock(mutex_);
-    executor_ = std::make_unique<Executor>(std::move(runners), signal_);
-    for (const v1::Grant& grant : early_grants_) {
-      executor_->Extend(GrantOf(grant));
-    }
-    if (cancelled_) executor_->Cancel();
-  }
+  host_.Start(assignment_.start_update());
   v1::WorkerMessage ready;
   ready.mutable_ready();
   outbox_.Post(std::move(ready));
 
-  GIMBAL_RETURN_IF_ERROR(executor_->Run());
+  GIMBAL_RETURN_IF_ERROR(host_.Run());
   snapshots_->Flush();
   v1::WorkerMessage finished;
   finished.mutable_finished()->set_peak_rss_bytes(base::PeakRssBytes());
@@ -125,12 +103,9 @@ absl::Status AssignmentRun::BuildStages() {
       std::find(stages.begin(), stages.end(), last) != stages.end()) {
     GIMBAL_RETURN_IF_ERROR(data_.Open(config));
   }
-  {
-    std::lock_guard lock(mutex_);
-    snapshots_ = std::make_unique<SnapshotWriter>(
-        assignment_.checkpoint_root(), signal_,
-        [this](const SnapshotResult& result) { ReportSnapshot(result); });
-  }
+  snapshots_ = std::make_unique<SnapshotWriter>(
+      assignment_.checkpoint_root(), signal_,
+      [this](const SnapshotResult& result) { ReportSnapshot(result); });
   for (const int stage : stages) {
     const StageSpec spec = StageSpecOf(config, assignment_.placements(stage));
     auto runner = std::make_unique<StageRunner>(
@@ -141,8 +116,7 @@ absl::Status AssignmentRun::BuildStages() {
             .valid = data_.valid.get()},
         Events());
     GIMBAL_RETURN_IF_ERROR(LoadState(runner.get(), spec));
-    std::lock_guard lock(mutex_);
-    runners_.push_back(std::move(runner));
+    host_.Add(std::move(runner));
   }
   return absl::OkStatus();
 }
@@ -172,13 +146,6 @@ StageEvents AssignmentRun::Events() {
   };
 }
 
-StageRunner* AssignmentRun::FindRunner(int stage) const {
-  for (const auto& runner : runners_) {
-    if (runner->index() == stage) return runner.get();
-  }
-  return nullptr;
-}
-
 // Edges are connected in ascending order on every worker, so that no two
 // workers can wait for each other.
 absl::Status AssignmentRun::ConnectEdges() {
@@ -186,8 +153,8 @@ absl::Status AssignmentRun::ConnectEdges() {
   std::vector<std::pair<Link*, Link*>> ends(  // of each stage: up, down
       static_cast<size_t>(config.pipeline().stages()));
   for (int edge = 0; edge + 1 < config.pipeline().stages(); ++edge) {
-    const bool up_here = FindRunner(edge) != nullptr;
-    const bool down_here = FindRunner(edge + 1) != nullptr;
+    const bool up_here = host_.Find(edge) != nullptr;
+    const bool down_here = host_.Find(edge + 1) != nullptr;
     if (!up_here && !down_here) continue;
     const EdgeSpec spec{
         .identity = {.run = base::StreamOf(assignment_.run_id()),
@@ -199,16 +166,16 @@ absl::Status AssignmentRun::ConnectEdges() {
       auto [up, down] = InProcessLink::MakePair(spec, signal_);
       ends[edge].second = up.get();
       ends[edge + 1].first = down.get();
-      links_.push_back(std::move(up));
-      links_.push_back(std::move(down));
+      host_.Add(std::move(up));
+      host_.Add(std::move(down));
       continue;
     }
     GIMBAL_ASSIGN_OR_RETURN(std::unique_ptr<Link> link,
                             ConnectEdge(spec, up_here));
     (up_here ? ends[edge].second : ends[edge + 1].first) = link.get();
-    links_.push_back(std::move(link));
+    host_.Add(std::move(link));
   }
-  for (const auto& runner : runners_) {
+  for (const auto& runner : host_.runners()) {
     runner->Connect(ends[runner->index()].first, ends[runner->index()].second);
   }
   return absl::OkStatus();
@@ -216,13 +183,13 @@ absl::Status AssignmentRun::ConnectEdges() {
 
 absl::StatusOr<std::unique_ptr<Link>> AssignmentRun::ConnectEdge(
     const EdgeSpec& edge, bool upstream_here) {
-  const auto deadline = base::Clock::Real().Now() + kConnectTime;
   const int peer = edge.identity.edge + 1;
   absl::StatusOr<Socket> socket =
       upstream_here
           ? DialEdge(assignment_.placements(peer).data_address(), edge.identity,
-                     deadline, [this] { return cancelled_.load(); })
-          : listener_.Accept(edge.identity, deadline);
+                     base::Clock::Real().Now() + kConnectTime,
+                     [this] { return host_.cancelled(); })
+          : listener_.Accept(edge.identity);
   if (!socket.ok()) return socket.status();
   return std::make_unique<TcpLink>(edge, std::move(socket).value(), signal_);
 }
@@ -264,11 +231,9 @@ void AssignmentRun::ReportFailure(const absl::Status& status) {
 
 std::vector<v1::StageStatus> AssignmentRun::Statuses() const {
   std::vector<v1::StageStatus> statuses;
-  std::lock_guard lock(mutex_);
-  for (const auto& runner : runners_) {
-    const RunnerStatus from = runner->status();
+  for (const auto& [stage, from] : host_.Statuses()) {
     v1::StageStatus status;
-    status.set_stage(runner->index());
+    status.set_stage(stage);
     status.set_weight_version(from.weight_version);
     status.set_activity(from.activity);
     v1::StageTimes* times = status.mutable_times();

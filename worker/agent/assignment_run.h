@@ -3,20 +3,18 @@
 // it.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "gimbal/v1/control_service.pb.h"
 #include "worker/agent/outbox.h"
+#include "worker/agent/stage_host.h"
 #include "worker/agent/worker_data.h"
 #include "worker/checkpoint/snapshot_writer.h"
-#include "worker/pipeline/executor.h"
 #include "worker/transport/link_listener.h"
 
 namespace gimbal::worker {
@@ -25,8 +23,9 @@ namespace gimbal::worker {
 class AssignmentRun {
  public:
   // Begins at once. `send` gets every message for the coordinator, from several
-  // threads; `listener` must outlive the run.
-  AssignmentRun(int64_t generation, v1::Assignment assignment,
+  // threads; `data` (the run's alone as long as it lives) and `listener` must
+  // outlive the run.
+  AssignmentRun(int64_t generation, v1::Assignment assignment, WorkerData& data,
                 LinkListener& listener,
                 std::function<void(v1::WorkerMessage)> send);
   // Gives the assignment up: leaves blocking calls, closes its edges, waits for
@@ -49,22 +48,15 @@ class AssignmentRun {
   StageEvents Events();
   void ReportSnapshot(const SnapshotResult& result);
   void ReportFailure(const absl::Status& status);
-  StageRunner* FindRunner(int stage) const;
 
   const int64_t generation_;
   const v1::Assignment assignment_;
+  WorkerData& data_;
   LinkListener& listener_;
   Outbox outbox_;
   Signal signal_;
-  std::atomic<bool> cancelled_ = false;
-  // Made by the thread in this order; destroyed in the reverse one.
-  WorkerData data_;
-  mutable std::mutex mutex_;  // guards the pointers below until they are made
-  std::vector<std::unique_ptr<StageRunner>> runners_;
-  std::unique_ptr<SnapshotWriter> snapshots_;
-  std::vector<std::unique_ptr<Link>> links_;
-  std::unique_ptr<Executor> executor_;
-  std::vector<v1::Grant> early_grants_;  // came before the executor
+  std::unique_ptr<SnapshotWriter> snapshots_;  // the thread's
+  StageHost host_{signal_};
   std::thread thread_;
 };
 

@@ -10,7 +10,6 @@ void Outbox::AddUpdate(const UpdateReport& report) {
   update->set_stage(report.stage);
   update->set_update(report.update);
   update->set_staleness(report.staleness);
-  update->set_staleness_expected(report.staleness_expected);
   update->set_gradient_square_sum(report.gradient_square_sum);
   if (report.loss) update->set_loss(*report.loss);
   if (report.refreshed) {

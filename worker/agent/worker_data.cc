@@ -1,30 +1,44 @@
 #include "worker/agent/worker_data.h"
 
+#include <utility>
+
 #include "common/base/status_macros.h"
 #include "worker/pipeline/specs.h"
 
 namespace gimbal::worker {
+namespace {
+
+absl::StatusOr<std::unique_ptr<TokenSource>> OpenSplit(
+    const v1::RunConfig& config, const std::string& path, const char* split) {
+  return TokenSource::Open(path, DataFormatOf(config), split,
+                           config.model().vocab(), config.model().context(),
+                           config.data().tokenizer());
+}
+
+std::unique_ptr<BatchSampler> Sampler(const v1::RunConfig& config,
+                                      const TokenSource& tokens, bool shuffle) {
+  return std::make_unique<BatchSampler>(tokens, config.model().context(),
+                                        config.batch().microbatch(),
+                                        config.run().seed(), shuffle);
+}
+
+}  // namespace
 
 absl::Status WorkerData::Open(const v1::RunConfig& config) {
-  const int vocab = config.model().vocab();
-  const int context = config.model().context();
-  const int microbatch = config.batch().microbatch();
-  GIMBAL_ASSIGN_OR_RETURN(
-      train_tokens,
-      TokenSource::Open(config.data().train(), DataFormatOf(config), "train",
-                        vocab, context));
-  train = std::make_unique<BatchSampler>(*train_tokens, context, microbatch,
-                                         config.run().seed(),
-                                         config.data().shuffle());
-  if (config.data().valid().empty()) return absl::OkStatus();
-  GIMBAL_ASSIGN_OR_RETURN(
-      valid_tokens,
-      TokenSource::Open(config.data().valid(), DataFormatOf(config), "valid",
-                        vocab, context));
-  // In order: an evaluation reads the same windows each time.
-  valid = std::make_unique<BatchSampler>(*valid_tokens, context, microbatch,
-                                         config.run().seed(),
-                                         /*shuffle=*/false);
+  const std::string text = config.SerializeAsString();
+  if (opened == text) return absl::OkStatus();
+  WorkerData fresh;
+  fresh.opened = text;
+  GIMBAL_ASSIGN_OR_RETURN(fresh.train_tokens,
+                          OpenSplit(config, config.data().train(), "train"));
+  fresh.train = Sampler(config, *fresh.train_tokens, config.data().shuffle());
+  if (!config.data().valid().empty()) {
+    GIMBAL_ASSIGN_OR_RETURN(fresh.valid_tokens,
+                            OpenSplit(config, config.data().valid(), "valid"));
+    // In order: an evaluation reads the same windows each time.
+    fresh.valid = Sampler(config, *fresh.valid_tokens, /*shuffle=*/false);
+  }
+  *this = std::move(fresh);
   return absl::OkStatus();
 }
 

@@ -37,7 +37,8 @@ void Raise(Counter& counter, double* seen, double total) {
 
 struct WorkerMetrics::Impl {
   Impl(Registry& registry, std::string run)
-      : run(std::move(run)),
+      : registry(registry),
+        run(std::move(run)),
         version(NewGauge(registry, "gimbal_stage_weight_version",
                          "Newest update applied to the stage's weights")),
         stash_bytes(NewGauge(registry, "gimbal_stage_stash_bytes",
@@ -53,6 +54,15 @@ struct WorkerMetrics::Impl {
         seconds(NewCounter(registry, "gimbal_stage_phase_seconds_total",
                            "Time of the stage by phase")) {}
 
+  ~Impl() {
+    for (auto* family : {&version, &stash_bytes, &stash_versions, &memory}) {
+      registry.Remove(*family);
+    }
+    for (auto* family : {&microbatches, &refreshes, &seconds}) {
+      registry.Remove(*family);
+    }
+  }
+
   Labels LabelsOf(int stage) const {
     return {{"run", run}, {"stage", std::to_string(stage)}};
   }
@@ -61,6 +71,7 @@ struct WorkerMetrics::Impl {
     worker::Raise(counter, &seen[&counter], total);
   }
 
+  Registry& registry;
   const std::string run;
   Family<Gauge>&version, &stash_bytes, &stash_versions, &memory;
   Family<Counter>&microbatches, &refreshes, &seconds;
@@ -70,6 +81,8 @@ struct WorkerMetrics::Impl {
 WorkerMetrics::WorkerMetrics(Registry& registry, const std::string& run)
     : impl_(std::make_unique<Impl>(registry, run)) {}
 WorkerMetrics::~WorkerMetrics() = default;
+
+const std::string& WorkerMetrics::run() const { return impl_->run; }
 
 void WorkerMetrics::Update(const std::vector<v1::StageStatus>& stages) {
   for (const v1::StageStatus& stage : stages) {

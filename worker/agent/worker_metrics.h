@@ -17,9 +17,12 @@ namespace gimbal::worker {
 // Not thread-safe: one thread updates.
 class WorkerMetrics {
  public:
+  // `run` is the run's id. The registry must outlive this.
   WorkerMetrics(prometheus::Registry& registry, const std::string& run);
+  // Takes the metrics out of the registry again.
   ~WorkerMetrics();
 
+  const std::string& run() const;
   // Brings the metrics up to the stages' newest status.
   void Update(const std::vector<v1::StageStatus>& stages);
 

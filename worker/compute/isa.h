@@ -3,10 +3,12 @@
 // CMake) is compiled once per set with GIMBAL_ISA naming it, and specialises
 // `Variant` for the op's struct of function pointers:
 //
-//   template <typename T> struct LayerNorm { void (*forward)(...); ... };   //
-//   X.h template <> const LayerNorm<float>& Variant<LayerNorm<float>,
-//   Isa::GIMBAL_ISA>() { ... }             // X_cpu.cc
-//   Kernels<LayerNorm<float>>().forward(...);                        // callers
+// clang-format off
+//   template <typename T> struct LayerNorm { void (*forward)(...); };  // X.h
+//   template <>                                                   // X_cpu.cc
+//   const LayerNorm<float>& Variant<LayerNorm<float>, Isa::GIMBAL_ISA>() {...}
+//   Kernels<LayerNorm<float>>().forward(...);                      // callers
+// clang-format on
 //
 // Everything else in a kernel source has internal linkage, and it includes no
 // header with inline functions of external linkage (the standard library

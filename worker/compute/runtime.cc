@@ -16,8 +16,7 @@ void PrepareComputeThread() {
 
 std::string NumericsTag() {
   return std::string(openblas_get_config()) + " core " +
-         openblas_get_corename() + ", kernels " + ToString(ActiveIsa()) +
-         ", threads " + std::to_string(openblas_get_num_threads());
+         openblas_get_corename() + ", kernels " + ToString(ActiveIsa());
 }
 
 }  // namespace gimbal::compute

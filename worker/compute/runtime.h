@@ -16,8 +16,9 @@ void SetThreads(int threads);
 void PrepareComputeThread();
 
 // What the last bits depend on besides config and data: BLAS version, BLAS
-// core, instruction set, BLAS threads. Two runs with equal tags agree bit for
-// bit.
+// core, instruction set. The same for the life of the process: the number of
+// threads is not in it, because the config has that (cluster.threads). Two runs
+// of one config with equal tags agree bit for bit.
 std::string NumericsTag();
 
 }  // namespace gimbal::compute

@@ -25,8 +25,10 @@ class BatchSampler {
   // the token after token i.
   void Fill(int64_t microbatch_index, int32_t* tokens, int32_t* targets) const;
 
-  // Identity of the microbatch's samples. It travels with the activations and
-  // is compared at the loss, so that outputs never meet other targets.
+  // Identity of the microbatch's samples: a hash of where they are and of their
+  // token ids, the last targets included. It travels with the activations and
+  // is compared at the loss, so that outputs meet neither other targets nor
+  // those of another corpus.
   uint64_t Digest(int64_t microbatch_index) const;
 
  private:

@@ -1,5 +1,6 @@
 #include "worker/data/corpus_meta.h"
 
+#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -47,13 +48,23 @@ absl::StatusOr<SplitMeta> ParseSplit(const std::string& name,
   if (files == json.end() || !files->is_array()) {
     return invalid("a list \"files\"");
   }
-  SplitMeta split{.tokens = *tokens, .files = {}};
+  SplitMeta split{.tokens = *tokens, .files = {}, .sha256 = {}};
   for (const Json& item : *files) {
     std::optional<std::string> file = TextOf(item);
     if (!file || file->empty() || file->find('/') != std::string::npos) {
       return invalid("plain file names in \"files\"");
     }
     split.files.push_back(*std::move(file));
+  }
+  for (const Json& item : json.value("sha256", Json::array())) {
+    split.sha256.push_back(TextOf(item).value_or(""));
+  }
+  const auto is_hash = [](const std::string& hash) {
+    return hash.size() == 64;
+  };
+  if (!split.sha256.empty() && (split.sha256.size() != split.files.size() ||
+                                !std::ranges::all_of(split.sha256, is_hash))) {
+    return invalid("one hash per file in \"sha256\"");
   }
   return split;
 }
@@ -115,6 +126,7 @@ std::string CorpusMetaText(const CorpusMeta& meta) {
   json["splits"] = nlohmann::ordered_json::object();
   for (const auto& [name, split] : meta.splits) {
     json["splits"][name] = {{"tokens", split.tokens}, {"files", split.files}};
+    if (!split.sha256.empty()) json["splits"][name]["sha256"] = split.sha256;
   }
   return json.dump(2) + "\n";
 }

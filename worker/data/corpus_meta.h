@@ -17,6 +17,8 @@ enum class TokenType { kU8, kU16, kU32 };
 struct SplitMeta {
   int64_t tokens = 0;
   std::vector<std::string> files;  // names inside the folder, in order
+  // Of each file; empty in folders of earlier releases.
+  std::vector<std::string> sha256;
 };
 
 struct CorpusMeta {

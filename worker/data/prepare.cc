@@ -12,6 +12,7 @@
 #include "common/io/atomic_file.h"
 #include "common/io/file.h"
 #include "common/io/mapped_file.h"
+#include "common/io/sha256.h"
 #include "worker/data/corpus_meta.h"
 
 namespace gimbal::worker {
@@ -34,43 +35,47 @@ absl::Status CheckOptions(const PrepareOptions& options) {
   if (options.inputs.empty()) {
     return absl::InvalidArgumentError("no input file given");
   }
-  for (const char* name : {kCorpusMetaFile, kTrainFile, kValidFile}) {
-    const std::string path = absl::StrCat(options.out, "/", name);
-    std::error_code error;
-    if (std::filesystem::exists(path, error)) {
-      return absl::AlreadyExistsError(absl::StrCat(
-          path, ": exists already; choose another folder or remove it"));
-    }
+  const std::string meta = absl::StrCat(options.out, "/", kCorpusMetaFile);
+  std::error_code error;
+  if (std::filesystem::exists(meta, error)) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        meta, ": exists already; choose another folder or remove it"));
   }
   return absl::OkStatus();
 }
 
 // Bytes [begin, end) of the inputs as if they were one file.
-absl::Status AppendRange(std::span<const io::MappedFile> inputs, int64_t begin,
-                         int64_t end, io::AtomicFile& out) {
+// Returns their SHA-256.
+absl::StatusOr<std::string> AppendRange(std::span<const io::MappedFile> inputs,
+                                        int64_t begin, int64_t end,
+                                        io::AtomicFile& out) {
+  io::Sha256Stream hash;
   for (const io::MappedFile& input : inputs) {
     const auto size = static_cast<int64_t>(input.bytes().size());
     const int64_t first = std::clamp<int64_t>(begin, 0, size);
     const int64_t last = std::clamp<int64_t>(end, 0, size);
     GIMBAL_RETURN_IF_ERROR(
         out.Append(input.bytes().data() + first, last - first));
+    hash.Update(input.bytes().data() + first,
+                static_cast<size_t>(last - first));
     begin -= size;
     end -= size;
   }
-  return absl::OkStatus();
+  return hash.Finish();
 }
 
 // Files appear only once all of them are written; meta.json, without which the
 // folder counts for nothing, is the last.
 absl::Status WriteCorpus(std::span<const io::MappedFile> inputs,
-                         const std::string& folder, const CorpusMeta& meta) {
+                         const std::string& folder, CorpusMeta meta) {
   std::vector<io::AtomicFile> files;
   int64_t begin = 0;
-  for (const auto& [name, split] : meta.splits) {
+  for (auto& [name, split] : meta.splits) {
     GIMBAL_ASSIGN_OR_RETURN(
         io::AtomicFile file,
         io::AtomicFile::Create(folder + "/" + split.files[0]));
-    GIMBAL_RETURN_IF_ERROR(
+    GIMBAL_ASSIGN_OR_RETURN(
+        split.sha256.emplace_back(),
         AppendRange(inputs, begin, begin + split.tokens, file));
     begin += split.tokens;
     files.push_back(std::move(file));
@@ -114,9 +119,9 @@ absl::StatusOr<PrepareResult> Prepare(const PrepareOptions& options) {
                   .dtype = TokenType::kU8,
                   .splits = {}};
   // "train" comes before "valid" in the map as it does in the text.
-  meta.splits["train"] = {result.train_tokens, {kTrainFile}};
+  meta.splits["train"] = {result.train_tokens, {kTrainFile}, {}};
   if (result.valid_tokens > 0) {
-    meta.splits["valid"] = {result.valid_tokens, {kValidFile}};
+    meta.splits["valid"] = {result.valid_tokens, {kValidFile}, {}};
   }
   std::error_code error;
   const bool new_folder = !std::filesystem::exists(options.out, error);

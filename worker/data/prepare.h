@@ -12,7 +12,7 @@ namespace gimbal::worker {
 struct PrepareOptions {
   std::vector<std::string> inputs;  // read in order, joined without separator
   std::string tokenizer = "bytes";
-  std::string out;               // folder to make; must not hold a corpus yet
+  std::string out;               // folder to make; must not hold a corpus
   double valid_fraction = 0.05;  // the last part of the text is held out
 };
 
@@ -22,7 +22,8 @@ struct PrepareResult {
   int vocab = 0;
 };
 
-// Writes everything into `out` or nothing at all.
+// Writes everything into `out` or nothing at all. A folder holds a corpus when
+// it has a meta.json; what an interrupted attempt left is overwritten.
 absl::StatusOr<PrepareResult> Prepare(const PrepareOptions& options);
 
 }  // namespace gimbal::worker

@@ -124,10 +124,29 @@ absl::StatusOr<std::unique_ptr<TokenSource>> OpenText(const std::string& path,
   return Checked<uint8_t>(std::move(files), path, vocab, context);
 }
 
+// A text made into ids by one tokenizer means nothing to a model of another.
+absl::Status CheckTokenizer(const CorpusMeta& meta, const std::string& folder,
+                            const std::string& tokenizer, int vocab) {
+  const std::string path = absl::StrCat(folder, "/", kCorpusMetaFile);
+  if (meta.tokenizer != tokenizer) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": made with tokenizer '", meta.tokenizer,
+                     "', but data.tokenizer is '", tokenizer,
+                     "'; set data.tokenizer or prepare the data again"));
+  }
+  if (meta.vocab > vocab) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": its tokenizer has ", meta.vocab, " ids, but model.vocab is ",
+        vocab, "; set model.vocab to at least ", meta.vocab));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::unique_ptr<TokenSource>> OpenPrepared(
-    const std::string& folder, const std::string& split, int vocab,
-    int context) {
+    const std::string& folder, const std::string& split, int vocab, int context,
+    const std::string& tokenizer) {
   GIMBAL_ASSIGN_OR_RETURN(const CorpusMeta meta, ReadCorpusMeta(folder));
+  GIMBAL_RETURN_IF_ERROR(CheckTokenizer(meta, folder, tokenizer, vocab));
   const auto found = meta.splits.find(split);
   if (found == meta.splits.end()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -163,7 +182,7 @@ absl::StatusOr<std::unique_ptr<TokenSource>> OpenPrepared(
 
 absl::StatusOr<std::unique_ptr<TokenSource>> TokenSource::Open(
     const std::string& path, DataFormat format, const std::string& split,
-    int vocab, int context) {
+    int vocab, int context, const std::string& tokenizer) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) {
@@ -176,7 +195,7 @@ absl::StatusOr<std::unique_ptr<TokenSource>> TokenSource::Open(
         path, ": is a folder, but data.format: text reads a file; a folder ",
         "made by `gimbal prepare` needs data.format: tokens"));
   }
-  if (folder) return OpenPrepared(path, split, vocab, context);
+  if (folder) return OpenPrepared(path, split, vocab, context, tokenizer);
   return absl::InvalidArgumentError(absl::StrCat(
       path, ": is a file, but data.format: tokens reads a folder made by ",
       "`gimbal prepare`; a text file needs data.format: text"));

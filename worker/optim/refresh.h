@@ -2,6 +2,7 @@
 // that hold for the stage.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <span>
@@ -28,6 +29,26 @@ inline bool RefreshDue(std::span<const RefreshRule> rules, int64_t update) {
   }
   const auto t = static_cast<double>(update);
   return std::floor(t / period) > std::floor((t - 1) / period);
+}
+
+// Updates 1 to `updates` for which RefreshDue holds, without a loop over them.
+inline int64_t RefreshesDone(std::span<const RefreshRule> rules,
+                             int64_t updates) {
+  if (updates < 1) return 0;
+  if (rules.empty()) return updates;
+  int64_t count = 0;
+  for (size_t i = 0; i < rules.size(); ++i) {
+    const int64_t last = i + 1 < rules.size()
+                             ? std::min(updates, rules[i + 1].from - 1)
+                             : updates;
+    if (last < rules[i].from) continue;
+    const double period = rules[i].period;
+    count += static_cast<int64_t>(
+        std::floor(static_cast<double>(last) / period) -
+        std::floor(static_cast<double>(rules[i].from - 1) / period));
+  }
+  const bool cold_start_counted = rules[0].from == 1 && rules[0].period <= 1;
+  return cold_start_counted ? count : count + 1;
 }
 
 }  // namespace gimbal::worker

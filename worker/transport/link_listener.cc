@@ -112,7 +112,7 @@ void LinkListener::Introduce(Stranger stranger) {
   }
   {
     std::lock_guard lock(mutex_);
-    if (hello.generation <= abandoned_) return;
+    if (Abandoned(hello.run, hello.generation)) return;
     parked_[{hello.run, hello.generation, hello.edge}] =
         std::move(stranger.socket);
   }
@@ -132,9 +132,9 @@ absl::StatusOr<Socket> LinkListener::Accept(const EdgeIdentity& edge,
   {
     std::unique_lock lock(mutex_);
     const bool found = parked_changed_.wait_until(lock, deadline, [&] {
-      return abandoned_ >= edge.generation || parked_.contains(key);
+      return Abandoned(edge.run, edge.generation) || parked_.contains(key);
     });
-    if (abandoned_ >= edge.generation) {
+    if (Abandoned(edge.run, edge.generation)) {
       return absl::AbortedError("the assignment was replaced");
     }
     if (!found) {
@@ -149,20 +149,21 @@ absl::StatusOr<Socket> LinkListener::Accept(const EdgeIdentity& edge,
   return socket;
 }
 
-void LinkListener::Abandon(int64_t generation) {
+void LinkListener::Abandon(uint64_t run, int64_t generation) {
   {
     std::lock_guard lock(mutex_);
-    abandoned_ = std::max(abandoned_, generation);
+    int64_t& newest = abandoned_[run];
+    newest = std::max(newest, generation);
     std::erase_if(parked_, [&](const auto& entry) {
-      return std::get<1>(entry.first) <= abandoned_;
+      return Abandoned(std::get<0>(entry.first), std::get<1>(entry.first));
     });
   }
   parked_changed_.notify_all();
 }
 
-bool LinkListener::Abandoned(int64_t generation) const {
-  std::lock_guard lock(mutex_);
-  return generation <= abandoned_;
+bool LinkListener::Abandoned(uint64_t run, int64_t generation) const {
+  const auto found = abandoned_.find(run);
+  return found != abandoned_.end() && generation <= found->second;
 }
 
 absl::StatusOr<Socket> DialEdge(const std::string& address,
@@ -180,13 +181,10 @@ absl::StatusOr<Socket> DialEdge(const std::string& address,
     // The answer comes when the other stage has loaded; look up now and then
     // whether it is still wanted.
     for (;;) {
-      const absl::Status read =
-          socket.ReadAll(&answer, sizeof answer,
-                         std::min(deadline, clock.Now() + milliseconds(100)));
+      const absl::Status read = socket.ReadAll(&answer, sizeof answer,
+                                               clock.Now() + milliseconds(100));
       if (read.ok()) break;
-      if (!absl::IsDeadlineExceeded(read) || clock.Now() >= deadline) {
-        return read;
-      }
+      if (!absl::IsDeadlineExceeded(read)) return read;
       if (cancelled()) return absl::AbortedError("the assignment was replaced");
     }
     if (answer != kWelcome) {

@@ -33,13 +33,15 @@ class LinkListener {
   const std::string& address() const { return address_; }  // host:port
 
   // Waits for the connection of the edge. ABORTED after Abandon of its
-  // generation, DEADLINE_EXCEEDED after the deadline.
-  absl::StatusOr<Socket> Accept(const EdgeIdentity& edge,
-                                base::SteadyTime deadline);
-  // Ends every wait of this generation and older ones, now and later, and
-  // closes their parked connections.
-  void Abandon(int64_t generation);
-  bool Abandoned(int64_t generation) const;
+  // generation, DEADLINE_EXCEEDED after the deadline. Without one it waits
+  // until it is abandoned: how long a neighbour takes to load is not known, and
+  // whether it is alive is the coordinator's to say.
+  absl::StatusOr<Socket> Accept(
+      const EdgeIdentity& edge,
+      base::SteadyTime deadline = base::SteadyTime::max());
+  // Ends every wait of this generation of the run and of older ones, now and
+  // later, and closes their parked connections.
+  void Abandon(uint64_t run, int64_t generation);
 
  private:
   using Key = std::tuple<uint64_t, int64_t, int32_t>;  // run, generation, edge
@@ -55,20 +57,24 @@ class LinkListener {
   void AcceptStranger();
   void Introduce(Stranger stranger);
   void DropLateStrangers();
+  // Requires the lock.
+  bool Abandoned(uint64_t run, int64_t generation) const;
 
   const Socket socket_;
   const Socket wake_read_, wake_write_;
   const std::string address_;
   std::vector<Stranger> strangers_;  // the loop's own
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::condition_variable parked_changed_;
   std::map<Key, Socket> parked_;
-  int64_t abandoned_ = 0;
+  std::map<uint64_t, int64_t> abandoned_;  // newest generation, by run
   std::thread thread_;
 };
 
 // The dialling side: connects, retrying with backoff until the deadline, and
-// introduces the edge. `cancelled` is asked between tries.
+// introduces the edge. Then it waits for the other stage, which may still be
+// loading, as long as the connection stands; `cancelled`, asked every now and
+// then, ends everything with ABORTED.
 absl::StatusOr<Socket> DialEdge(const std::string& address,
                                 const EdgeIdentity& edge,
                                 base::SteadyTime deadline,

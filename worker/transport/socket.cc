@@ -153,8 +153,7 @@ absl::Status ConfigureLinkSocket(const Socket& socket) {
   if (!set(IPPROTO_TCP, TCP_NODELAY, 1) || !set(SOL_SOCKET, SO_KEEPALIVE, 1) ||
       !set(IPPROTO_TCP, TCP_KEEPIDLE, 4) ||
       !set(IPPROTO_TCP, TCP_KEEPINTVL, 2) ||
-      !set(IPPROTO_TCP, TCP_KEEPCNT, 3) ||
-      !set(IPPROTO_TCP, TCP_USER_TIMEOUT, 10'000)) {
+      !set(IPPROTO_TCP, TCP_KEEPCNT, 3)) {
     return SystemError("configuring a link's socket", errno);
   }
   return absl::OkStatus();

@@ -36,9 +36,11 @@ class Socket {
   int fd_ = -1;
 };
 
-// No delay for small messages; a peer whose machine is gone is noticed by
-// keepalive and user timeout after about 10 s at the latest (a dead process
-// closes its sockets at once).
+// No delay for small messages; on an idle link keepalive notices after about
+// 10 s that the peer's machine is gone (a dead process closes its sockets at
+// once). With data on the way it is the coordinator's lease that notices:
+// TCP_USER_TIMEOUT would also end links whose peer is alive and only does not
+// read for a while, which is how a full mailbox holds the sender back.
 absl::Status ConfigureLinkSocket(const Socket& socket);
 
 // Listens on "host:port"; port 0 takes a free one. ALREADY_EXISTS names an

@@ -56,7 +56,6 @@ void TcpLink::WriteLoop() {
         &message.header, sizeof message.header, message.payload.data(),
         static_cast<size_t>(message.payload.size()));
     if (!sent.ok()) {
-      // The reader may still deliver what the peer sent before it went.
       inbox_->Fail(sent);
       return;
     }

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -24,7 +26,10 @@ using nlohmann::json;
 using test_support::Command;
 using test_support::CommandResult;
 using test_support::TempDir;
-using ::testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::Gt;
+using ::testing::Lt;
 
 std::string ReadText(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -104,6 +109,32 @@ class Train : public ::testing::Test {
       text += "--- " + entry.path().string() + "\n" + ReadText(entry.path());
     }
     return text;
+  }
+
+  // Waits until the run's metrics hold at least `rows` updates. False when the
+  // command has ended before, or after a minute.
+  bool WaitForRows(Command& command, const std::string& run, int64_t rows) {
+    const auto deadline =
+        std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (std::chrono::steady_clock::now() < deadline) {
+      const std::string text = ReadText(folder_ / (run + "/metrics.jsonl"));
+      if (std::count(text.begin(), text.end(), '\n') >= rows) return true;
+      if (!command.Running()) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return false;
+  }
+
+  // Updates from which the run's stages were started, in order.
+  std::vector<int64_t> StartsOf(const std::string& run) {
+    const std::string text = ReadText(folder_ / (run + "/events.jsonl"));
+    const std::regex start("workers take [0-9]+ stages from update ([0-9]+)");
+    std::vector<int64_t> starts;
+    for (std::sregex_iterator it(text.begin(), text.end(), start), end;
+         it != end; ++it) {
+      starts.push_back(std::stoll((*it)[1]));
+    }
+    return starts;
   }
 
   Numbers NumbersOf(const std::string& run) {
@@ -209,23 +240,18 @@ TEST_F(Train, KilledClustersResumeWithTheSameNumbers) {
   for (int round = 0; round < 3; ++round) {
     const std::string run = "killed" + std::to_string(round);
     std::vector<std::string> arguments = longer;
-    int kills = 0;
-    for (;;) {
+    for (int kills = 0; kills < 3; ++kills) {
       Command command(TrainArguments(run, arguments));
-      if (kills == 3) {
-        const CommandResult result = command.Wait(std::chrono::seconds(120));
-        ASSERT_EQ(result.exit_code, 0) << result.output << Logs(run);
-        break;
-      }
-      std::this_thread::sleep_for(
-          std::chrono::milliseconds(300 + random() % 1200));
+      const auto rows = static_cast<int64_t>(100 * kills + 15 + random() % 80);
+      ASSERT_TRUE(WaitForRows(command, run, rows)) << Logs(run);
+      // Not always at the same distance from a checkpoint.
+      std::this_thread::sleep_for(std::chrono::milliseconds(random() % 20));
       command.KillAll();
-      ++kills;
-      const bool begun =
-          std::filesystem::exists(folder_ / (run + "/config.yaml"));
       arguments = longer;
-      if (begun) arguments.push_back("--resume");
+      arguments.push_back("--resume");
     }
+    MustTrain(run, arguments);
+    EXPECT_THAT(StartsOf(run), Contains(AllOf(Gt(0), Lt(400))));
     EXPECT_EQ(Difference(NumbersOf(run), NumbersOf("whole")), "")
         << "seed " << seed << "\n"
         << ReadText(folder_ / (run + "/events.jsonl"));
@@ -246,42 +272,51 @@ TEST_F(Train, ResumingRepairsLatest) {
 
 TEST_F(Train, InterruptedRunsStopAtACheckpointAndResume) {
   const std::vector<std::string> longer = {"--set", "run.steps=2000"};
-  Command command(TrainArguments("stopped", longer));
-  const std::string metrics = folder_ / "stopped/metrics.jsonl";
-  while (ReadText(metrics).size() < 2000) {
-    ASSERT_EQ(kill(command.pid(), 0), 0);
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  command.Signal(SIGTERM);
-  const CommandResult stopped = command.Wait(std::chrono::seconds(60));
-  EXPECT_EQ(stopped.exit_code, 4) << stopped.output << Logs("stopped");
   std::vector<std::string> resume = longer;
   resume.push_back("--resume");
-  MustTrain("stopped", resume);
   MustTrain("whole", longer);
-  EXPECT_EQ(Difference(NumbersOf("stopped"), NumbersOf("whole")), "");
+  for (const std::string run : {"stopped", "drained"}) {
+    Command command(TrainArguments(run, longer));
+    ASSERT_TRUE(WaitForRows(command, run, 20)) << Logs(run);
+    if (run == "stopped") {
+      command.Signal(SIGTERM);
+    } else {
+      const CommandResult drain =
+          test_support::Run({"gimbal", "drain", "--run-dir", folder_ / run});
+      EXPECT_EQ(drain.exit_code, 0) << drain.output;
+    }
+    const CommandResult ended = command.Wait(std::chrono::seconds(60));
+    EXPECT_EQ(ended.exit_code, 4) << ended.output << Logs(run);
+    MustTrain(run, resume);
+    EXPECT_EQ(Difference(NumbersOf(run), NumbersOf("whole")), "") << run;
+  }
 }
 
-TEST_F(Train, ADeadWorkerIsReplacedAndTheNumbersStayTheSame) {
+// KILL ends it; STOP leaves a process that says nothing and must be killed.
+TEST_F(Train, ADeadOrHungWorkerIsReplacedAndTheNumbersStayTheSame) {
   const std::vector<std::string> longer = {"--set", "run.steps=1500"};
   MustTrain("whole", longer);
-  Command command(TrainArguments("wounded", longer));
-  const std::string metrics = folder_ / "wounded/metrics.jsonl";
-  while (ReadText(metrics).size() < 3000) {
-    ASSERT_EQ(kill(command.pid(), 0), 0);
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  for (const int signal : {SIGKILL, SIGSTOP}) {
+    const std::string run = signal == SIGKILL ? "killed" : "hung";
+    Command command(TrainArguments(run, longer));
+    ASSERT_TRUE(WaitForRows(command, run, 20)) << Logs(run);
+    const CommandResult status = test_support::Run(
+        {"gimbal", "status", "--run-dir", folder_ / run, "--json"});
+    ASSERT_EQ(status.exit_code, 0) << status.output;
+    const json view = json::parse(status.output);
+    const json& worker = view.at("workers").at(1);
+    ASSERT_EQ(kill(worker.at("pid").get<int>(), signal), 0);
+    const CommandResult result = command.Wait(std::chrono::seconds(120));
+    EXPECT_EQ(result.exit_code, 0) << result.output << Logs(run);
+    EXPECT_EQ(Difference(NumbersOf(run), NumbersOf("whole")), "") << run;
+    const json summary = json::parse(ReadText(folder_ / run + "/summary.json"));
+    EXPECT_EQ(summary.at("recoveries").size(), 1u) << summary.dump(1);
+    // Counted from the start of the run, whoever hosts the stages: update 1
+    // and every fourth one.
+    for (const json& stage : summary.at("stages")) {
+      EXPECT_EQ(stage.at("refreshes"), 376) << summary.dump(1);
+    }
   }
-  const CommandResult status = test_support::Run(
-      {"gimbal", "status", "--run-dir", folder_ / "wounded", "--json"});
-  ASSERT_EQ(status.exit_code, 0) << status.output;
-  const json view = json::parse(status.output);
-  const json& worker = view.at("workers").at(1);
-  ASSERT_EQ(kill(worker.at("pid").get<int>(), SIGKILL), 0);
-  const CommandResult result = command.Wait(std::chrono::seconds(120));
-  EXPECT_EQ(result.exit_code, 0) << result.output << Logs("wounded");
-  EXPECT_EQ(Difference(NumbersOf("wounded"), NumbersOf("whole")), "");
-  const json summary = json::parse(ReadText(folder_ / "wounded/summary.json"));
-  EXPECT_EQ(summary.at("recoveries").size(), 1u) << summary.dump(1);
 }
 
 }  // namespace

@@ -56,6 +56,11 @@ const Refused kCases[] = {
     {{"cluster.listen=localhost"}, "expected HOST:PORT"},
     {{"cluster.listen=':80'"}, "expected HOST:PORT"},
     {{"cluster.listen=0.0.0.0:7000"}, "expected a loopback address"},
+    {{"cluster.listen=127.example.com:0"}, "expected a loopback address"},
+    {{"cluster.listen=127.0.0:0"}, "expected a loopback address"},
+    {{"cluster.metrics_listen=this-machine:0"},
+     "expected the host as a number"},
+    {{"cluster.metrics_listen=::1:0"}, "expected the host as a number"},
     {{"cluster.metrics_listen=0.0.0.0:65536"}, "expected HOST:PORT"}};
 INSTANTIATE_TEST_SUITE_P(All, RefusedTest, testing::ValuesIn(kCases));
 
@@ -83,6 +88,12 @@ TEST(ValidationTest, AcceptsTheBorders) {
   EXPECT_THAT(Load({"model.kv_heads=4"}), IsOk());
   EXPECT_THAT(Load({"model.vocab=255", "data.format=tokens"}), IsOk());
   EXPECT_THAT(Load({"cluster.listen='[::1]:50051'"}), IsOk());
+  EXPECT_THAT(Load({"cluster.listen=127.9.9.9:0"}), IsOk());
+  for (const char* host : {"localhost", "0.0.0.0", "'[::1]'"}) {
+    std::string value = std::string(host) + ":0";
+    if (host[0] == '\'') value = "'[::1]:0'";
+    EXPECT_THAT(Load({"cluster.metrics_listen=" + value}), IsOk()) << value;
+  }
 }
 
 }  // namespace

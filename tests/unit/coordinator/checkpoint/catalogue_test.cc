@@ -47,7 +47,7 @@ void FlipAByte(const std::string& path) {
 
 TEST(Catalogue, AFolderCountsFromItsCommitOn) {
   TempDir dir;
-  const Catalogue catalogue(dir.path(), 3);
+  const Catalogue catalogue(dir.path(), "r", 3);
   EXPECT_EQ(FindNewestGood(dir.path()).update, 0);
   const Manifest manifest = WriteFiles(catalogue, 200);
   EXPECT_EQ(FindNewestGood(dir.path()).update, 0);
@@ -59,7 +59,7 @@ TEST(Catalogue, AFolderCountsFromItsCommitOn) {
 
 TEST(Catalogue, RefusesToCommitWhatIsNotThere) {
   TempDir dir;
-  const Catalogue catalogue(dir.path(), 3);
+  const Catalogue catalogue(dir.path(), "r", 3);
   Manifest manifest = WriteFiles(catalogue, 200);
   manifest.files[0].set_bytes(manifest.files[0].bytes() + 1);
   EXPECT_THAT(catalogue.Commit(manifest),
@@ -73,7 +73,7 @@ TEST(Catalogue, RefusesToCommitWhatIsNotThere) {
 
 TEST(Catalogue, KeepsTheNewest) {
   TempDir dir;
-  const Catalogue catalogue(dir.path(), 2);
+  const Catalogue catalogue(dir.path(), "r", 2);
   for (int64_t update : {100, 200, 300}) Commit(catalogue, update);
   EXPECT_THAT(CommittedCheckpoints(dir.path()), ElementsAre(200, 300));
   EXPECT_FALSE(fs::exists(catalogue.Folder(100)));
@@ -81,7 +81,7 @@ TEST(Catalogue, KeepsTheNewest) {
 
 TEST(Catalogue, FallsBackAndNamesTheBadFile) {
   TempDir dir;
-  const Catalogue catalogue(dir.path(), 5);
+  const Catalogue catalogue(dir.path(), "r", 5);
   for (int64_t update : {100, 200, 300, 400}) Commit(catalogue, update);
   FlipAByte(catalogue.Folder(400) + "/" + kLayer);
   fs::resize_file(catalogue.Folder(300) + "/" + kLayer, 3);
@@ -102,7 +102,7 @@ TEST(Catalogue, FallsBackAndNamesTheBadFile) {
 // A damaged newer checkpoint must not push the good one out.
 TEST(Catalogue, PruningNeverTakesTheNewestGoodOne) {
   TempDir dir;
-  const Catalogue catalogue(dir.path(), 1);
+  const Catalogue catalogue(dir.path(), "r", 1);
   Commit(catalogue, 400);
   FlipAByte(catalogue.Folder(400) + "/" + kLayer);
   Commit(catalogue, 250);
@@ -112,7 +112,7 @@ TEST(Catalogue, PruningNeverTakesTheNewestGoodOne) {
 
 TEST(Catalogue, RemovesLeftoversOnly) {
   TempDir dir;
-  const Catalogue catalogue(dir.path(), 3);
+  const Catalogue catalogue(dir.path(), "r", 3);
   Commit(catalogue, 100);
   WriteFiles(catalogue, 200);
   ASSERT_THAT(io::WriteFileAtomically(dir / "notes/mine.txt", "keep"), IsOk());
@@ -122,9 +122,73 @@ TEST(Catalogue, RemovesLeftoversOnly) {
   EXPECT_TRUE(fs::exists(dir / "notes/mine.txt"));
 }
 
+// Two runs once shared a folder: the second one "completed" at the first one's
+// last checkpoint, and each removed the other's.
+TEST(Catalogue, AnotherRunsCheckpointsAreNeitherUsedNorRemoved) {
+  TempDir dir;
+  const Catalogue mine(dir.path(), "r", 1);
+  Manifest theirs = WriteFiles(mine, 300);
+  theirs.run_id = "other";
+  ASSERT_THAT(mine.Commit(theirs), IsOk());
+  Commit(mine, 100);
+  Commit(mine, 200);
+  EXPECT_THAT(CommittedCheckpoints(dir.path()), ElementsAre(200, 300));
+  const NewestGood newest = FindNewestGood(dir.path(), "r");
+  EXPECT_EQ(newest.update, 200);
+  EXPECT_THAT(newest.passed_over, IsEmpty());
+  EXPECT_EQ(FindNewestGood(dir.path()).update, 300);
+}
+
+TEST(Catalogue, AFolderIsClaimedByOneRun) {
+  TempDir dir;
+  EXPECT_THAT(CheckUnused(dir.path()), IsOk());
+  EXPECT_THAT(CheckUnused(dir / "missing"), IsOk());
+  const Catalogue mine(dir.path(), "r", 1);
+  EXPECT_THAT(mine.Claim(), IsOk());
+  EXPECT_THAT(mine.Claim(), IsOk());
+  EXPECT_THAT(
+      CheckUnused(dir.path()),
+      StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("another run (r)")));
+  EXPECT_THAT(Catalogue(dir.path(), "s", 1).Claim(),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("of run r, expected those of s")));
+}
+
+// A folder of an earlier release has no name in it, but manifests.
+TEST(Catalogue, ManifestsClaimAFolderToo) {
+  TempDir dir;
+  const Catalogue mine(dir.path(), "r", 1);
+  Commit(mine, 100);
+  EXPECT_THAT(
+      CheckUnused(dir.path()),
+      StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("step-00000100")));
+  EXPECT_THAT(Catalogue(dir.path(), "s", 1).Claim(),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(mine.Claim(), IsOk());
+}
+
+TEST(Catalogue, ACheckpointThatWasGivenUpGoesWithTheNextCommit) {
+  TempDir dir;
+  const Catalogue catalogue(dir.path(), "r", 3);
+  WriteFiles(catalogue, 100);  // never whole
+  WriteFiles(catalogue, 300);  // being written
+  Commit(catalogue, 200);
+  EXPECT_FALSE(fs::exists(catalogue.Folder(100)));
+  EXPECT_TRUE(fs::exists(catalogue.Folder(300)));
+}
+
+TEST(Catalogue, WhatFailsAfterCommitIsOnlyAWarning) {
+  TempDir dir;
+  const Catalogue catalogue(dir.path(), "r", 3);
+  // In the way of `latest`.
+  ASSERT_THAT(io::WriteFileAtomically(dir / "latest/x", ""), IsOk());
+  EXPECT_THAT(catalogue.Commit(WriteFiles(catalogue, 100)), IsOk());
+  EXPECT_EQ(FindNewestGood(dir.path(), "r").update, 100);
+}
+
 TEST(Catalogue, ACommitCanBeRepeated) {
   TempDir dir;
-  const Catalogue catalogue(dir.path(), 3);
+  const Catalogue catalogue(dir.path(), "r", 3);
   Commit(catalogue, 100);
   Commit(catalogue, 100);
   EXPECT_EQ(FindNewestGood(dir.path()).update, 100);

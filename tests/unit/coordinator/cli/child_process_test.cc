@@ -43,6 +43,19 @@ TEST(ChildProcessTest, GivesExitCodeAndKeepsTheOutput) {
   EXPECT_EQ(log, "out\nerr\n");
 }
 
+TEST(ChildProcessTest, InputCanBeReadAndOpened) {
+  const TempDir dir;
+  const std::string input(200000, 'x');  // more than a pipe takes
+  for (const char* program : {"wc -c", "wc -c /dev/stdin"}) {
+    ASSERT_OK_AND_ASSIGN(
+        ChildProcess child,
+        ChildProcess::Start({"/bin/sh", "-c", program}, dir / "log", input));
+    ASSERT_TRUE(Eventually([&] { return child.Poll().has_value(); }));
+  }
+  ASSERT_OK_AND_ASSIGN(const std::string log, io::ReadFile(dir / "log"));
+  EXPECT_EQ(log, "200000\n200000 /dev/stdin\n");
+}
+
 TEST(ChildProcessTest, DeathBySignalIs128Plus) {
   const TempDir dir;
   ASSERT_OK_AND_ASSIGN(ChildProcess child,

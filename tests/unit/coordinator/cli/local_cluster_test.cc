@@ -19,19 +19,20 @@ using test_support::IsOk;
 using test_support::StatusIs;
 using test_support::TempDir;
 using testing::HasSubstr;
+using testing::Not;
 
 // Shell scripts in place of the two programs.
 class LocalClusterTest : public testing::Test {
  protected:
   LocalClusterTest() {
     EXPECT_THAT(io::MakeFolders(dir_ / "run/logs"), IsOk());
-    std::ofstream(dir_ / "run/config.yaml") << "run: {steps: 1}\n";
     Program("gimbal-coordinator", Serve() + "exec sleep 100\n");
     Program("gimbal-worker", Count() + "exec sleep 100\n");
   }
 
   std::string Serve() const {
-    return "echo '{\"address\": \"127.0.0.1:5\"}' > " +
+    return "cat > " + (dir_ / "run/config.yaml") +
+           "\necho '{\"address\": \"127.0.0.1:5\", \"pid\": '$$'}' > " +
            (dir_ / "run/coordinator.json.tmp") + "\nmv " +
            (dir_ / "run/coordinator.json.tmp") + " " +
            (dir_ / "run/coordinator.json") + "\n";
@@ -51,8 +52,15 @@ class LocalClusterTest : public testing::Test {
     return LocalCluster::Start(
         {.bin_dir = dir_.path(),
          .run_dir = dir_ / "run",
+         .config = "run: {steps: 1}\n",
+         .lease = base::Seconds(3),
          .workers = workers,
-         .notice = [this](const std::string& text) { notices_ += text; }});
+         .notice = [this](const std::string& text) { notices_ += text; },
+         .wait =
+             [this](std::chrono::milliseconds most) {
+               std::this_thread::sleep_for(most);
+               return interrupted_;
+             }});
   }
 
   int Starts() const {
@@ -79,12 +87,14 @@ class LocalClusterTest : public testing::Test {
 
   TempDir dir_;
   std::string notices_;
+  bool interrupted_ = false;
   base::SteadyTime now_ = base::Clock::Real().Now();
 };
 
 TEST_F(LocalClusterTest, StartsTheWorkersOnceTheCoordinatorServes) {
   ASSERT_OK_AND_ASSIGN(const auto cluster, Start(3));
   EXPECT_EQ(cluster->address(), "127.0.0.1:5");
+  EXPECT_EQ(*io::ReadFile(dir_ / "run/config.yaml"), "run: {steps: 1}\n");
   EXPECT_THAT(SuperviseUntil(*cluster, [&] { return Starts() == 3; }), IsOk());
   ASSERT_OK_AND_ASSIGN(const std::string starts, io::ReadFile(dir_ / "starts"));
   EXPECT_THAT(starts, HasSubstr("--coordinator 127.0.0.1:5 --name worker-2"));
@@ -98,8 +108,78 @@ TEST_F(LocalClusterTest, ACoordinatorThatGivesUpIsReportedWithItsLog) {
   Program("gimbal-coordinator", "echo 'port 80 is taken' >&2; exit 2\n");
   EXPECT_THAT(Start(1), StatusIs(absl::StatusCode::kFailedPrecondition,
                                  HasSubstr("port 80 is taken")));
+  // Its log alone, not that of the one before it.
   Program("gimbal-coordinator", "exit 1\n");
-  EXPECT_THAT(Start(1), StatusIs(absl::StatusCode::kInternal));
+  EXPECT_THAT(Start(1), StatusIs(absl::StatusCode::kInternal,
+                                 Not(HasSubstr("port 80 is taken"))));
+}
+
+// Resuming a finished run once failed by chance: its coordinator ends at once.
+TEST_F(LocalClusterTest, ARunThatIsOverIsNoError) {
+  for (const int code : {0, 3, 4}) {
+    Program("gimbal-coordinator", "exit " + std::to_string(code) + "\n");
+    ASSERT_OK_AND_ASSIGN(const auto cluster, Start(2));
+    EXPECT_EQ(cluster->coordinator_exit(), code);
+    cluster->Finish(base::Seconds(1));
+  }
+  EXPECT_EQ(Starts(), 0);
+}
+
+TEST_F(LocalClusterTest, AKilledCoordinatorsAddressIsNotUsed) {
+  ASSERT_THAT(io::WriteFileAtomically(dir_ / "run/config.yaml", ""), IsOk());
+  ASSERT_THAT(
+      io::WriteFileAtomically(dir_ / "run/coordinator.json",
+                              "{\"address\": \"127.0.0.1:6\", \"pid\": 1}"),
+      IsOk());
+  Program("gimbal-coordinator", "sleep 0.1\n" + Serve() + "exec sleep 100\n");
+  ASSERT_OK_AND_ASSIGN(const auto cluster, Start(1));
+  EXPECT_EQ(cluster->address(), "127.0.0.1:5");
+}
+
+TEST_F(LocalClusterTest, AStartThatTakesLongCanBeInterrupted) {
+  Program("gimbal-coordinator", "exec sleep 100\n");
+  interrupted_ = true;
+  EXPECT_THAT(Start(1), StatusIs(absl::StatusCode::kCancelled));
+}
+
+TEST_F(LocalClusterTest, FinishAsksTheWorkersToLeave) {
+  Program("gimbal-worker", "trap 'exit 1' TERM\n" + Count() +
+                               "while true; do sleep 0.01; done\n");
+  ASSERT_OK_AND_ASSIGN(const auto cluster, Start(2));
+  EXPECT_THAT(SuperviseUntil(*cluster, [&] { return Starts() == 2; }), IsOk());
+  const auto begin = std::chrono::steady_clock::now();
+  cluster->Finish(base::Seconds(60));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+}
+
+// A stopped process once hung the whole run.
+TEST_F(LocalClusterTest, AHungWorkerIsKilledAndStartedAgain) {
+  Program("gimbal-worker",
+          "echo $$ >> " + (dir_ / "starts") + "\nexec sleep 100\n");
+  ASSERT_OK_AND_ASSIGN(const auto cluster, Start(1));
+  EXPECT_THAT(SuperviseUntil(*cluster, [&] { return Starts() == 1; }), IsOk());
+  v1::GetStatusResponse status;
+  int64_t pid = 0;
+  std::ifstream(dir_ / "starts") >> pid;
+  status.add_workers()->set_pid(pid);
+  const auto note = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      now_ += std::chrono::seconds(1);
+      cluster->NoteStatus(status, now_);
+    }
+  };
+  note(100);
+  status.clear_workers();
+  now_ += std::chrono::seconds(3600);  // the machine slept
+  note(6);
+  EXPECT_EQ(notices_, "");
+  note(2);
+  EXPECT_THAT(notices_, HasSubstr("worker-0 hangs"));
+  EXPECT_THAT(SuperviseUntil(*cluster, [&] { return Starts() == 2; }), IsOk());
+  EXPECT_THAT(notices_, HasSubstr("worker-0 ended with exit code 137"));
+  // One that never came has more time: it may still be starting.
+  note(10);
+  EXPECT_EQ(notices_.find("hangs"), notices_.rfind("hangs"));
 }
 
 TEST_F(LocalClusterTest, AWorkerThatDiesIsStartedAgain) {
@@ -122,6 +202,19 @@ TEST_F(LocalClusterTest, AWorkerThatWasToldToEndStaysEnded) {
   ASSERT_OK_AND_ASSIGN(const auto cluster, Start(1));
   int rounds = 0;
   EXPECT_THAT(SuperviseUntil(*cluster, [&] { return ++rounds > 50; }), IsOk());
+  EXPECT_EQ(Starts(), 1);
+}
+
+// A worker that the coordinator refuses, because its numerics differ, exits 3
+// while the run waits for it.
+TEST_F(LocalClusterTest, AWorkerThatEndsWhileTheCoordinatorGoesOnEndsTheRun) {
+  Program("gimbal-worker", Count() + "echo 'is refused' >&2; exit 3\n");
+  ASSERT_OK_AND_ASSIGN(const auto cluster, Start(1));
+  EXPECT_THAT(SuperviseUntil(*cluster, [] { return false; }),
+              StatusIs(absl::StatusCode::kInternal,
+                       testing::AllOf(HasSubstr("worker-0 ended"),
+                                      HasSubstr("exit code 3"),
+                                      HasSubstr("is refused"))));
   EXPECT_EQ(Starts(), 1);
 }
 

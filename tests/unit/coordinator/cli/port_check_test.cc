@@ -47,8 +47,26 @@ TEST(PortCheckTest, WhatIsNoAddressIsRefused) {
                 StatusIs(absl::StatusCode::kInvalidArgument));
   }
   // An address of another machine.
-  EXPECT_THAT(CheckPortFree("k", "192.0.2.1:4000"),
-              StatusIs(absl::StatusCode::kFailedPrecondition));
+  for (const char* other : {"192.0.2.1:4000", "192.0.2.1:0"}) {
+    EXPECT_THAT(CheckPortFree("k", other),
+                StatusIs(absl::StatusCode::kFailedPrecondition));
+  }
+}
+
+TEST(PortCheckTest, TheTwoPortsMayNotBeTheSame) {
+  v1::ClusterSection cluster;
+  cluster.set_listen("127.0.0.1:0");
+  cluster.set_metrics_listen("127.0.0.1:0");
+  EXPECT_THAT(CheckAddresses(cluster), IsOk());
+  cluster.set_metrics_listen("192.0.2.1:0");
+  EXPECT_THAT(CheckAddresses(cluster),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("cluster.metrics_listen")));
+  cluster.set_listen("127.0.0.1:48123");
+  cluster.set_metrics_listen("0.0.0.0:48123");
+  EXPECT_THAT(CheckAddresses(cluster),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("both have port 48123")));
 }
 
 }  // namespace

@@ -92,12 +92,55 @@ TEST_F(PreflightTest, DataIsOpened) {
                                 HasSubstr(dir_ / "short")));
 }
 
+TEST_F(PreflightTest, DataOfAnotherTokenizerIsRefused) {
+  std::ofstream(dir_ / "train-00000.bin") << std::string(100, 'a');
+  const auto made_with = [this](const std::string& tokenizer) {
+    std::ofstream(dir_ / "meta.json")
+        << R"({"format": 1, "tokenizer": ")" << tokenizer << R"(", )"
+        << R"("vocab": 256, "dtype": "u8", "splits": {"train": )"
+        << R"({"tokens": 100, "files": ["train-00000.bin"]}}})";
+  };
+  made_with("bytes");
+  request_.overrides = {"data.train=" + dir_.path(), "data.format=tokens"};
+  EXPECT_THAT(Check(), IsOk());
+  request_.overrides.push_back("model.vocab=128");
+  EXPECT_THAT(Check(), StatusIs(StatusCode::kInvalidArgument,
+                                HasSubstr("model.vocab is 128")));
+  made_with("other");
+  EXPECT_THAT(Check(), StatusIs(StatusCode::kInvalidArgument,
+                                HasSubstr("tokenizer 'other'")));
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "run"));
+}
+
 TEST_F(PreflightTest, AFolderInUseIsRefused) {
   ASSERT_THAT(io::MakeFolders(dir_ / "run"), IsOk());
   EXPECT_THAT(Check(), IsOk());  // empty
   std::ofstream(dir_ / "run/notes") << "mine";
   EXPECT_THAT(Check(),
               StatusIs(StatusCode::kAlreadyExists, HasSubstr("is not empty")));
+}
+
+TEST_F(PreflightTest, WhatACoordinatorThatDidNotStartLeftIsNoRun) {
+  ASSERT_THAT(io::MakeFolders(dir_ / "run/logs"), IsOk());
+  std::ofstream(dir_ / "run/coordinator.lock") << "1";
+  EXPECT_THAT(Check(), IsOk());
+}
+
+TEST_F(PreflightTest, TheFolderOfTheCheckpointsIsLookedAt) {
+  request_.overrides = {"checkpoint.dir=" + (dir_ / "text/checkpoints")};
+  EXPECT_THAT(Check(), StatusIs(StatusCode::kFailedPrecondition,
+                                HasSubstr("another checkpoint.dir")));
+  const std::string taken = dir_ / "taken";
+  ASSERT_THAT(io::WriteFileAtomically(taken + "/run", "other-1\n"), IsOk());
+  request_.overrides = {"checkpoint.dir=" + taken};
+  EXPECT_THAT(Check(), StatusIs(StatusCode::kAlreadyExists,
+                                HasSubstr("another run (other-1)")));
+}
+
+TEST_F(PreflightTest, NamesThatNoMessageCarriesAreRefused) {
+  request_.run_dir = dir_ / "run-\xff";
+  EXPECT_THAT(Check(), StatusIs(StatusCode::kInvalidArgument,
+                                HasSubstr("the name is not UTF-8")));
 }
 
 TEST_F(PreflightTest, AFolderBelowAFileIsRefused) {

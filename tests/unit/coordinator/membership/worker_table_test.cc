@@ -44,6 +44,16 @@ TEST(WorkerTable, ALeaseRunsOutUnlessRenewed) {
   EXPECT_THAT(table.Expired(kStart + seconds(6)), ElementsAre(1, 2));
 }
 
+TEST(WorkerTable, LeasesBeginAnewButNobodyIsHeardOfByThat) {
+  WorkerTable table(seconds(3));
+  ASSERT_THAT(table.Register(1, Request("a"), kStart), IsOk());
+  ASSERT_THAT(table.Heard(1, 1, kStart), IsOk());
+  table.RenewAll(kStart + seconds(100));
+  EXPECT_THAT(table.Expired(kStart + seconds(103)), IsEmpty());
+  EXPECT_THAT(table.Alive(kStart + seconds(1)), IsEmpty());
+  EXPECT_THAT(table.Expired(kStart + seconds(104)), ElementsAre(1));
+}
+
 TEST(WorkerTable, WhoLeftMustRegisterAgainAndIsSomebodyNew) {
   WorkerTable table(seconds(3));
   ASSERT_THAT(table.Register(1, Request("a"), kStart), IsOk());

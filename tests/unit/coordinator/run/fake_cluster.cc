@@ -1,7 +1,9 @@
 #include "tests/unit/coordinator/run/fake_cluster.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <utility>
 
 #include "coordinator/planner/placement.h"
@@ -64,6 +66,22 @@ void FakeEffects::Record(const std::string& what, const std::string& reason) {
 
 void FakeEffects::StageRestarted(int stage, Loss) { ++restarts[stage]; }
 
+void FakeEffects::SaveRecovery(int64_t number, const Recovery& recovery) {
+  recoveries[number] = recovery;
+}
+
+absl::StatusOr<RunHistory> FakeEffects::History() {
+  RunHistory history;
+  for (const auto& [stage, count] : restarts) {
+    history.restarts.resize(stage);
+    history.restarts.push_back(count);
+  }
+  for (const auto& [number, recovery] : recoveries) {
+    history.recoveries.push_back(recovery);
+  }
+  return history;
+}
+
 absl::Status FakeEffects::WriteRow(const MetricsRow& row) {
   EXPECT_EQ(row.step, static_cast<int64_t>(rows.size()) + 1);
   if (!rows.empty()) {
@@ -74,7 +92,10 @@ absl::Status FakeEffects::WriteRow(const MetricsRow& row) {
 }
 
 absl::StatusOr<std::vector<MetricsRow>> FakeEffects::KeepRows(int64_t last) {
-  if (static_cast<int64_t>(rows.size()) > last) rows.resize(last);
+  if (static_cast<int64_t>(rows.size()) < last) {
+    return absl::DataLossError("metrics.jsonl: a gap");
+  }
+  rows.resize(last);
   return rows;
 }
 
@@ -100,7 +121,7 @@ FakeCluster::FakeCluster(RunSetup setup)
     : run(setup, effects),
       stages_(setup.config.pipeline().stages()),
       schedule_(worker::ScheduleSpecOf(setup.config)) {
-  run.Open();
+  EXPECT_TRUE(run.Open().ok());
 }
 
 int64_t FakeCluster::Join(const std::string& name) {
@@ -157,7 +178,6 @@ bool FakeCluster::Step(int stage) {
   report.set_stage(stage);
   report.set_update(update);
   report.set_staleness(worker::ExpectedStaleness(schedule_, stage, update));
-  report.set_staleness_expected(report.staleness());
   report.set_gradient_square_sum(1.0 / static_cast<double>(update + stage));
   const bool last = stage == stages_ - 1;
   if (last) report.set_loss(1.0 / static_cast<double>(update));
@@ -222,6 +242,11 @@ void FakeCluster::RunAll() {
 }
 
 void FakeCluster::Advance(double seconds) {
+  for (; seconds > 0.5; seconds -= 0.5) Freeze(0.5);
+  Freeze(seconds);
+}
+
+void FakeCluster::Freeze(double seconds) {
   now += std::chrono::duration_cast<base::SteadyTime::duration>(
       base::Seconds(seconds));
   run.Tick(now);
@@ -302,6 +327,44 @@ void FakeCluster::CheckOwners(const v1::Assignment& assignment) const {
     EXPECT_EQ(placement.first_block(), next_block);
     EXPECT_TRUE(workers.contains(placement.worker_id()));
     next_block += placement.blocks();
+  }
+}
+
+void Start(FakeCluster& cluster, int workers) {
+  std::vector<int64_t> ids;
+  for (int i = 0; i < workers; ++i) ids.push_back(cluster.Join());
+  for (int64_t id : ids) cluster.Ready(id);
+  ASSERT_EQ(cluster.run.state(), v1::RUN_STATE_RUNNING);
+}
+
+void Train(FakeCluster& cluster, int count) {
+  for (int i = 0; i < count; ++i) {
+    for (int stage = 0; stage < cluster.stages(); ++stage) cluster.Step(stage);
+  }
+}
+
+void TrainToTheFirstCheckpoint(FakeCluster& cluster) {
+  Train(cluster, 12);
+  for (const auto& [id, worker] : std::map(cluster.workers)) {
+    cluster.WriteSnapshot(id);
+  }
+  ASSERT_THAT(cluster.effects.committed, ::testing::ElementsAre(10));
+}
+
+void ExpectAllRows(const FakeCluster& cluster) {
+  const auto& rows = cluster.effects.rows;
+  ASSERT_EQ(rows.size(), 40u);
+  for (const MetricsRow& row : rows) {
+    const double update = static_cast<double>(row.step);
+    EXPECT_EQ(row.loss, 1 / update);
+    double square_sum = 0;
+    for (int stage = 0; stage < cluster.stages(); ++stage) {
+      square_sum += 1 / (update + stage);
+    }
+    EXPECT_EQ(row.grad_norm, std::sqrt(square_sum));
+    EXPECT_EQ(row.tokens, 16 * row.step);
+    EXPECT_EQ(row.lr, 1e-3);
+    EXPECT_EQ(row.valid_loss.has_value(), row.step % 5 == 0);
   }
 }
 

@@ -28,6 +28,8 @@ class FakeEffects final : public RunEffects {
   absl::StatusOr<int64_t> Next(Counter counter) override;
   void Record(const std::string& what, const std::string& reason) override;
   void StageRestarted(int stage, Loss loss) override;
+  void SaveRecovery(int64_t number, const Recovery& recovery) override;
+  absl::StatusOr<RunHistory> History() override;
   absl::Status WriteRow(const MetricsRow& row) override;
   absl::StatusOr<std::vector<MetricsRow>> KeepRows(int64_t last) override;
   absl::Status CommitCheckpoint(const CheckpointContent& content) override;
@@ -39,6 +41,7 @@ class FakeEffects final : public RunEffects {
   std::map<Counter, int64_t> counters;
   std::vector<std::string> decisions;
   std::map<int, int> restarts;  // by stage
+  std::map<int64_t, Recovery> recoveries;
   std::vector<MetricsRow> rows;
   std::set<int64_t> committed;
   std::vector<int64_t> given_up;
@@ -78,7 +81,10 @@ class FakeCluster {
   void FinishIfDone(int64_t worker);
   // Everybody does all they may, until nothing changes.
   void RunAll();
+  // Time passes, with a tick at least every half second.
   void Advance(double seconds);
+  // Time passes while nobody does anything: the whole job was stopped.
+  void Freeze(double seconds);
   absl::StatusOr<v1::CommandResponse> Command(v1::CommandRequest::Verb verb);
 
   // The worker that hosts the stage; 0: none.
@@ -98,5 +104,14 @@ class FakeCluster {
   const int stages_;
   worker::ScheduleSpec schedule_;
 };
+
+// All workers have joined and their stages run.
+void Start(FakeCluster& cluster, int workers);
+// Every stage makes `count` updates, or as many as it may.
+void Train(FakeCluster& cluster, int count);
+// Up to update 12, with the checkpoint of update 10 committed.
+void TrainToTheFirstCheckpoint(FakeCluster& cluster);
+// The rows of the whole run are there and are the right ones.
+void ExpectAllRows(const FakeCluster& cluster);
 
 }  // namespace gimbal::coordinator

@@ -18,38 +18,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Request = v1::CommandRequest;
 
-// All workers have joined and their stages run.
-void Start(FakeCluster& cluster, int workers) {
-  std::vector<int64_t> ids;
-  for (int i = 0; i < workers; ++i) ids.push_back(cluster.Join());
-  for (int64_t id : ids) cluster.Ready(id);
-  ASSERT_EQ(cluster.run.state(), v1::RUN_STATE_RUNNING);
-}
-
-// Every stage makes `count` updates, or as many as it may.
-void Train(FakeCluster& cluster, int count) {
-  for (int i = 0; i < count; ++i) {
-    for (int stage = 0; stage < cluster.stages(); ++stage) cluster.Step(stage);
-  }
-}
-
-void ExpectAllRows(const FakeCluster& cluster) {
-  const auto& rows = cluster.effects.rows;
-  ASSERT_EQ(rows.size(), 40u);
-  for (const MetricsRow& row : rows) {
-    const double update = static_cast<double>(row.step);
-    EXPECT_EQ(row.loss, 1 / update);
-    double square_sum = 0;
-    for (int stage = 0; stage < cluster.stages(); ++stage) {
-      square_sum += 1 / (update + stage);
-    }
-    EXPECT_EQ(row.grad_norm, std::sqrt(square_sum));
-    EXPECT_EQ(row.tokens, 16 * row.step);
-    EXPECT_EQ(row.lr, 1e-3);
-    EXPECT_EQ(row.valid_loss.has_value(), row.step % 5 == 0);
-  }
-}
-
 TEST(RunController, RunsToTheEnd) {
   FakeCluster cluster(4, 2);
   EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_PENDING);
@@ -133,6 +101,30 @@ TEST(RunController, ASilentWorkerIsLostAndItsWordNoLongerCounts) {
               StatusIs(absl::StatusCode::kAborted, HasSubstr("register")));
 }
 
+// A machine that slept once took all its workers for dead.
+TEST(RunController, AFrozenJobLosesNobody) {
+  FakeCluster cluster(2, 2);
+  Start(cluster, 2);
+  cluster.Advance(1);
+  cluster.Freeze(3600);
+  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_RUNNING);
+  cluster.Advance(2);
+  cluster.Heartbeat(1);
+  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_RUNNING);
+  // Who stays silent after the end of the freeze is lost.
+  cluster.Advance(2);
+  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_RECOVERING);
+  EXPECT_THAT(cluster.effects.disconnected, ElementsAre(2));
+}
+
+TEST(RunController, TicksOftenEnoughForAShortLease) {
+  v1::RunConfig config = FakeConfig(1);
+  EXPECT_EQ(TickPeriod(config), std::chrono::milliseconds(50));
+  config.mutable_cluster()->mutable_lease()->set_seconds(0);
+  config.mutable_cluster()->mutable_lease()->set_nanos(100000000);
+  EXPECT_EQ(TickPeriod(config), std::chrono::milliseconds(12));
+}
+
 TEST(RunController, MessagesOfAnOldGenerationAreIgnored) {
   FakeCluster cluster(2, 2);
   Start(cluster, 2);
@@ -208,94 +200,6 @@ TEST(RunController, TheRestartBudgetIsPerStage) {
               HasSubstr("RESTART_BUDGET_EXCEEDED: stage 1"));
 }
 
-TEST(RunController, PausesAndResumesAtOneUpdate) {
-  FakeCluster cluster(3, 3);
-  Start(cluster, 3);
-  Train(cluster, 2);
-  ASSERT_OK_AND_ASSIGN(auto response, cluster.Command(Request::VERB_PAUSE));
-  const int64_t at = response.update();
-  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_RUNNING);
-  cluster.RunAll();
-  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_PAUSED);
-  EXPECT_EQ(cluster.effects.rows.back().step, at);
-  EXPECT_FALSE(cluster.Step(0));
-  ASSERT_OK_AND_ASSIGN(response, cluster.Command(Request::VERB_RESUME));
-  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_RUNNING);
-  EXPECT_THAT(
-      cluster.Command(Request::VERB_RESUME),
-      StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("not paused")));
-  cluster.RunAll();
-  EXPECT_EQ(cluster.run.exit_code(), 0);
-  ExpectAllRows(cluster);
-}
-
-TEST(RunController, APauseOutlivesALoss) {
-  FakeCluster cluster(2, 2);
-  Start(cluster, 2);
-  Train(cluster, 12);
-  ASSERT_OK_AND_ASSIGN(const auto response,
-                       cluster.Command(Request::VERB_PAUSE));
-  cluster.RunAll();
-  ASSERT_EQ(cluster.run.state(), v1::RUN_STATE_PAUSED);
-  cluster.Kill(2);
-  cluster.Heartbeat(1);
-  cluster.Join();
-  cluster.RunAll();
-  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_PAUSED);
-  EXPECT_EQ(cluster.effects.rows.back().step, response.update());
-}
-
-TEST(RunController, TakesACheckpointOnDemand) {
-  FakeCluster cluster(2, 2);
-  Start(cluster, 2);
-  Train(cluster, 3);
-  ASSERT_OK_AND_ASSIGN(auto response,
-                       cluster.Command(Request::VERB_CHECKPOINT));
-  const int64_t first = response.update();
-  ASSERT_THAT(cluster.Command(Request::VERB_PAUSE), IsOk());
-  cluster.RunAll();
-  EXPECT_THAT(cluster.effects.committed, Contains(first));
-  ASSERT_EQ(cluster.run.state(), v1::RUN_STATE_PAUSED);
-  // A paused run moves on by one update.
-  ASSERT_OK_AND_ASSIGN(response, cluster.Command(Request::VERB_CHECKPOINT));
-  cluster.RunAll();
-  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_PAUSED);
-  EXPECT_THAT(cluster.effects.committed, Contains(response.update()));
-  EXPECT_EQ(cluster.effects.rows.back().step, response.update());
-}
-
-TEST(RunController, StopsAtACommittedCheckpoint) {
-  FakeCluster cluster(2, 2);
-  Start(cluster, 2);
-  Train(cluster, 3);
-  ASSERT_OK_AND_ASSIGN(const auto response,
-                       cluster.Command(Request::VERB_STOP));
-  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_DRAINING);
-  ASSERT_OK_AND_ASSIGN(const auto again, cluster.Command(Request::VERB_STOP));
-  EXPECT_EQ(again.update(), response.update());
-  cluster.RunAll();
-  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_STOPPED);
-  EXPECT_EQ(cluster.run.exit_code(), 4);
-  EXPECT_EQ(*cluster.effects.committed.rbegin(), response.update());
-  EXPECT_EQ(cluster.effects.rows.back().step, response.update());
-}
-
-TEST(RunController, DrainsWhatIsInFlight) {
-  FakeCluster cluster(4, 4);
-  Start(cluster, 4);
-  Train(cluster, 3);
-  ASSERT_OK_AND_ASSIGN(const auto response,
-                       cluster.Command(Request::VERB_DRAIN));
-  cluster.RunAll();
-  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_STOPPED);
-  EXPECT_EQ(cluster.run.exit_code(), 4);
-  EXPECT_EQ(*cluster.effects.committed.rbegin(), response.update());
-  for (const auto& [id, worker] : cluster.workers) {
-    EXPECT_TRUE(worker.finished);
-    EXPECT_EQ(worker.final_update, response.update());
-  }
-}
-
 // Found by the random test: nothing is left to replay, so nobody would report.
 TEST(RunController, ALossAfterTheLastCheckpointEndsTheRun) {
   FakeCluster cluster(2, 2);
@@ -328,36 +232,6 @@ TEST(RunController, TheLastCheckpointMayBecomeWholeWhileRecovering) {
   cluster.Heartbeat(2);
   EXPECT_EQ(cluster.run.exit_code(), 0);
   EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_COMPLETED);
-}
-
-TEST(RunController, StopsAtOnceWhileNothingTrains) {
-  FakeCluster cluster(2, 2);
-  cluster.Join();
-  ASSERT_THAT(cluster.Command(Request::VERB_STOP), IsOk());
-  EXPECT_EQ(cluster.run.exit_code(), 4);
-  EXPECT_THAT(cluster.Command(Request::VERB_STOP),
-              StatusIs(absl::StatusCode::kFailedPrecondition));
-}
-
-TEST(RunController, ALossWhileStoppingEndsAtTheNewestCheckpoint) {
-  FakeCluster cluster(2, 2);
-  Start(cluster, 2);
-  Train(cluster, 3);
-  ASSERT_THAT(cluster.Command(Request::VERB_STOP), IsOk());
-  cluster.Kill(1);
-  EXPECT_EQ(cluster.run.exit_code(), 4);
-}
-
-TEST(RunController, CommandsSayWhyTheyAreRefused) {
-  FakeCluster cluster(2, 2);
-  for (auto verb : {Request::VERB_PAUSE, Request::VERB_RESUME,
-                    Request::VERB_CHECKPOINT, Request::VERB_DRAIN}) {
-    EXPECT_THAT(cluster.Command(verb),
-                StatusIs(absl::StatusCode::kFailedPrecondition,
-                         HasSubstr("it is PENDING")));
-  }
-  EXPECT_THAT(cluster.Command(Request::VERB_UNSPECIFIED),
-              StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 TEST(RunController, NothingNonFiniteIsCommitted) {
@@ -413,12 +287,92 @@ TEST(RunController, ASecondLifeGoesOnFromTheNewestCheckpoint) {
   ASSERT_THAT(first.effects.committed, ElementsAre(10, 20));
   FakeEffects effects = first.effects;
   RunController second(FakeSetup(2, 1), effects);
-  second.Open();
+  ASSERT_THAT(second.Open(), IsOk());
   EXPECT_EQ(effects.rows.size(), 20u);
   const auto status = second.Status(first.now);
   EXPECT_EQ(status.update(), 20);
   EXPECT_EQ(status.loss(), 1.0 / 20);
   EXPECT_EQ(status.last_checkpoint(), 20);
+}
+
+TEST(RunController, ASecondLifeKnowsWhatTheFirstWentThrough) {
+  RunSetup setup = FakeSetup(2, 2);
+  setup.config.mutable_cluster()->set_restart_budget(1);
+  setup.config.mutable_optimizer()->set_name(v1::OPTIMIZER_NAME_BASIS_ROTATION);
+  setup.config.mutable_optimizer()->mutable_rotation()->set_period(4);
+  FakeCluster first(setup);
+  Start(first, 2);
+  TrainToTheFirstCheckpoint(first);
+  first.now += std::chrono::seconds(1);
+  first.Kill(2);
+  first.Heartbeat(1);
+  first.Ready(first.Join());
+  first.Ready(1);
+  ASSERT_EQ(first.run.state(), v1::RUN_STATE_RUNNING);
+
+  RunController second(setup, first.effects);
+  ASSERT_THAT(second.Open(), IsOk());
+  EXPECT_EQ(second.recoveries(), first.run.recoveries());
+  EXPECT_EQ(second.recoveries()[0].steps_replayed, 2);
+  EXPECT_GT(second.recoveries()[0].recovered_seconds, 0);
+  const auto status = second.Status(first.now);
+  EXPECT_EQ(status.stages(1).restarts(), 1);
+  EXPECT_EQ(status.stages(0).refreshes(), 3);  // updates 1, 4 and 8
+  // The budget is one of each coordinator's life: another one may be resumed.
+  EXPECT_FALSE(second.exit_code().has_value());
+}
+
+TEST(RunController, WhatIsMissingIsAnErrorOfOpen) {
+  FakeCluster first(1, 1);
+  Start(first, 1);
+  TrainToTheFirstCheckpoint(first);
+  FakeEffects effects = first.effects;
+  effects.rows.resize(3);
+  RunController second(FakeSetup(1, 1), effects);
+  EXPECT_THAT(second.Open(),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("a gap")));
+  EXPECT_EQ(effects.rows.size(), 3u);
+}
+
+TEST(RunController, ReasonsAreTextWhateverFilesHold) {
+  FakeCluster cluster(1, 1);
+  cluster.run.Fail("metrics.jsonl:3: \xff\xfe");
+  EXPECT_EQ(cluster.run.Status(cluster.now).reason(), "metrics.jsonl:3: ??");
+}
+
+TEST(RunController, AChangeOfNumericsIsADecision) {
+  FakeEffects effects;
+  RunSetup setup = FakeSetup(1, 1);
+  v1::RegisterRequest request;
+  request.set_name("w");
+  request.set_data_address("127.0.0.1:1");
+  request.set_numerics("avx2");
+  const auto decisions_of_a_life = [&](const std::string& before) {
+    setup.numerics = before;
+    effects.decisions.clear();
+    RunController run(setup, effects);
+    EXPECT_THAT(run.Open(), IsOk());
+    EXPECT_TRUE(run.Register(request, FakeCluster(1, 1).now).ok());
+    EXPECT_TRUE(run.Register(request, FakeCluster(1, 1).now).ok());
+    return effects.decisions;
+  };
+  const auto count = [](const std::vector<std::string>& decisions,
+                        const std::string& text) {
+    return std::count_if(decisions.begin(), decisions.end(),
+                         [&](const std::string& d) {
+                           return d.find(text) != std::string::npos;
+                         });
+  };
+  const auto first = decisions_of_a_life("");
+  EXPECT_EQ(count(first, "numerics: avx2"), 1);
+  EXPECT_EQ(count(first, "other numerics"), 0);
+  const auto same = decisions_of_a_life("avx2");
+  EXPECT_EQ(count(same, "numerics: avx2"), 0);
+  EXPECT_EQ(count(same, "other numerics"), 0);
+  const auto other = decisions_of_a_life("avx512");
+  EXPECT_EQ(count(other, "numerics: avx2"), 1);
+  EXPECT_EQ(count(other, "other numerics from update 1 on: 'avx512' before"),
+            1);
 }
 
 TEST(RunController, ARunThatIsDoneEndsAtOnce) {
@@ -427,7 +381,7 @@ TEST(RunController, ARunThatIsDoneEndsAtOnce) {
   cluster.RunAll();
   ASSERT_EQ(cluster.run.exit_code(), 0);
   RunController again(FakeSetup(1, 1), cluster.effects);
-  again.Open();
+  ASSERT_THAT(again.Open(), IsOk());
   EXPECT_EQ(again.exit_code(), 0);
   EXPECT_EQ(again.state(), v1::RUN_STATE_COMPLETED);
 }

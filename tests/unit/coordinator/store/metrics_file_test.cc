@@ -62,7 +62,7 @@ TEST(MetricsFile, KeepDropsLaterRowsAndATornLine) {
   }
   std::ofstream(path, std::ios::app) << "{\"step\":6,\"lo";
   ASSERT_OK_AND_ASSIGN(MetricsFile file, MetricsFile::Open(path));
-  ASSERT_OK_AND_ASSIGN(auto rows, file.Keep(9));
+  ASSERT_OK_AND_ASSIGN(auto rows, file.Keep(5));
   EXPECT_THAT(rows, SizeIs(5));
   ASSERT_OK_AND_ASSIGN(rows, file.Keep(3));
   ASSERT_THAT(rows, SizeIs(3));
@@ -70,7 +70,7 @@ TEST(MetricsFile, KeepDropsLaterRowsAndATornLine) {
   EXPECT_EQ(rows[2].loss, Row(3).loss);
   file.Append(Row(4));
   ASSERT_THAT(file.Flush(), IsOk());
-  ASSERT_OK_AND_ASSIGN(rows, file.Keep(9));
+  ASSERT_OK_AND_ASSIGN(rows, file.Keep(4));
   EXPECT_THAT(rows, SizeIs(4));
   ASSERT_OK_AND_ASSIGN(rows, file.Keep(0));
   EXPECT_THAT(rows, IsEmpty());
@@ -83,6 +83,20 @@ TEST(MetricsFile, KeepCountsRowsNotYetFlushed) {
   for (int64_t step = 1; step <= 3; ++step) file.Append(Row(step));
   ASSERT_OK_AND_ASSIGN(const auto rows, file.Keep(2));
   EXPECT_THAT(rows, SizeIs(2));
+}
+
+// A run once went on above the gap and could never be resumed again.
+TEST(MetricsFile, KeepRefusesAGapAtTheEndAndDropsNothing) {
+  TempDir dir;
+  const std::string path = dir / "m.jsonl";
+  const std::string text = ToJson(Row(1)) + "\n{\"torn";
+  std::ofstream(path) << text;
+  ASSERT_OK_AND_ASSIGN(MetricsFile file, MetricsFile::Open(path));
+  EXPECT_THAT(file.Keep(5),
+              StatusIs(absl::StatusCode::kDataLoss,
+                       HasSubstr("m.jsonl: ends with update 1, expected the "
+                                 "rows up to 5")));
+  EXPECT_EQ(*io::ReadFile(path), text);
 }
 
 TEST(MetricsFile, KeepNamesABadLine) {

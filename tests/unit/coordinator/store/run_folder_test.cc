@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "common/config/run_config_io.h"
+#include "common/io/file.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
@@ -30,12 +31,14 @@ v1::RunConfig Config(const std::string& lr = "1.0e-3") {
   return *config;
 }
 
+constexpr char kData[] = "data.train is A\ndata.valid is none";
+
 TEST(RunFolder, IsTakenOnceAtATime) {
   TempDir dir;
   ASSERT_OK_AND_ASSIGN(const RunFolder folder,
-                       RunFolder::Take(dir / "run", Config(), false));
+                       RunFolder::Take(dir / "run", Config(), kData, false));
   EXPECT_THAT(folder.identity.run_id, StartsWith("demo-"));
-  EXPECT_THAT(RunFolder::Take(dir / "run", Config(), true),
+  EXPECT_THAT(RunFolder::Take(dir / "run", Config(), kData, true),
               StatusIs(absl::StatusCode::kAlreadyExists,
                        HasSubstr("pid " + std::to_string(getpid()))));
 }
@@ -45,31 +48,69 @@ TEST(RunFolder, AUsedFolderNeedsResume) {
   std::string run_id;
   {
     ASSERT_OK_AND_ASSIGN(const RunFolder folder,
-                         RunFolder::Take(dir.path(), Config(), false));
+                         RunFolder::Take(dir.path(), Config(), kData, false));
     run_id = folder.identity.run_id;
   }
   EXPECT_THAT(
-      RunFolder::Take(dir.path(), Config(), false),
+      RunFolder::Take(dir.path(), Config(), kData, false),
       StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("--resume")));
   ASSERT_OK_AND_ASSIGN(const RunFolder folder,
-                       RunFolder::Take(dir.path(), Config(), true));
+                       RunFolder::Take(dir.path(), Config(), kData, true));
   EXPECT_EQ(folder.identity.run_id, run_id);
 }
 
 TEST(RunFolder, NamesTheFirstDifferenceToAnotherConfig) {
   TempDir dir;
-  ASSERT_THAT(RunFolder::Take(dir.path(), Config(), false), IsOk());
-  EXPECT_THAT(RunFolder::Take(dir.path(), Config("2.0e-3"), true),
+  ASSERT_THAT(RunFolder::Take(dir.path(), Config(), kData, false), IsOk());
+  EXPECT_THAT(RunFolder::Take(dir.path(), Config("2.0e-3"), kData, true),
               StatusIs(absl::StatusCode::kFailedPrecondition,
                        HasSubstr("optimizer.lr")));
+}
+
+TEST(RunFolder, OtherDataIsAnotherRun) {
+  TempDir dir;
+  ASSERT_THAT(RunFolder::Take(dir.path(), Config(), kData, false), IsOk());
+  EXPECT_THAT(RunFolder::Take(dir.path(), Config(),
+                              "data.train is B\ndata.valid is none", true),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("data.train is B here, data.train is A")));
+  EXPECT_THAT(RunFolder::Take(dir.path(), Config(),
+                              "data.train is A\ndata.valid is A", true),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("data.valid is none there")));
+  EXPECT_THAT(RunFolder::Take(dir.path(), Config(), kData, true), IsOk());
+}
+
+TEST(RunFolder, OnlyTheHolderOfTheLockWrites) {
+  TempDir dir;
+  const std::string config = dir / "config.yaml";
+  const std::string serving = dir / "coordinator.json";
+  ASSERT_OK_AND_ASSIGN(const RunFolder folder,
+                       RunFolder::Take(dir.path(), Config(), kData, false));
+  ASSERT_OK_AND_ASSIGN(const std::string written, io::ReadFile(config));
+  EXPECT_EQ(written, config::ToYaml(Config()));
+  ASSERT_THAT(io::WriteFileAtomically(serving, "{}"), IsOk());
+  auto other = Config();
+  other.mutable_checkpoint()->set_every(7);  // changes no number
+  EXPECT_THAT(RunFolder::Take(dir.path(), other, kData, true),
+              StatusIs(absl::StatusCode::kAlreadyExists));
+  EXPECT_EQ(*io::ReadFile(config), written);
+  EXPECT_TRUE(std::filesystem::exists(serving));
+}
+
+TEST(RunFolder, WhatAKilledCoordinatorLeftIsRemoved) {
+  TempDir dir;
+  ASSERT_THAT(io::WriteFileAtomically(dir / "coordinator.json", "{}"), IsOk());
+  ASSERT_THAT(RunFolder::Take(dir.path(), Config(), kData, true), IsOk());
+  EXPECT_FALSE(std::filesystem::exists(dir / "coordinator.json"));
 }
 
 TEST(RunFolder, TwoRunsOfOneConfigDiffer) {
   TempDir dir;
   ASSERT_OK_AND_ASSIGN(const RunFolder a,
-                       RunFolder::Take(dir / "a", Config(), false));
+                       RunFolder::Take(dir / "a", Config(), kData, false));
   ASSERT_OK_AND_ASSIGN(const RunFolder b,
-                       RunFolder::Take(dir / "b", Config(), true));
+                       RunFolder::Take(dir / "b", Config(), kData, true));
   EXPECT_NE(a.identity.run_id, b.identity.run_id);
   EXPECT_EQ(a.identity.config_digest, b.identity.config_digest);
 }

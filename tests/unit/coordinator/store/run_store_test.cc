@@ -46,7 +46,7 @@ class RunStoreConformance : public ::testing::TestWithParam<Kind> {
 TEST_P(RunStoreConformance, TheIdentityIsSetOnce) {
   ASSERT_OK_AND_ASSIGN(auto identity, store_->Identity());
   EXPECT_FALSE(identity.has_value());
-  const RunIdentity mine{"demo-1", "abc", "run: {name: \"d\"}\n"};
+  const RunIdentity mine{"demo-1", "abc", "run: {name: \"d\"}\n", "text"};
   ASSERT_THAT(store_->SetIdentity(mine), IsOk());
   ASSERT_OK_AND_ASSIGN(identity, store_->Identity());
   EXPECT_EQ(identity, mine);
@@ -59,6 +59,20 @@ TEST_P(RunStoreConformance, CountersGrowByOneEach) {
   EXPECT_EQ(*store_->Next("generation"), 2);
   EXPECT_EQ(*store_->Next("incarnation"), 1);
   EXPECT_EQ(*store_->Next("generation"), 3);
+  EXPECT_EQ(*store_->Count("generation"), 3);
+  EXPECT_EQ(*store_->Count("other"), 0);
+}
+
+TEST_P(RunStoreConformance, ARecoveryIsSavedAgainWhenMoreIsKnown) {
+  EXPECT_THAT(*store_->Recoveries(), IsEmpty());
+  Recovery first{.stage = 2, .reason = "lost", .detected_seconds = 1.5};
+  const Recovery second{.stage = 0, .reason = "link"};
+  ASSERT_THAT(store_->SaveRecovery(0, first), IsOk());
+  ASSERT_THAT(store_->SaveRecovery(1, second), IsOk());
+  first.recovered_seconds = 2.5;
+  first.steps_replayed = 7;
+  ASSERT_THAT(store_->SaveRecovery(0, first), IsOk());
+  EXPECT_THAT(*store_->Recoveries(), ElementsAre(first, second));
 }
 
 TEST_P(RunStoreConformance, CheckpointsAreKeptAscendingAndOnce) {
@@ -81,9 +95,19 @@ TEST_P(RunStoreConformance, TheNewestDecisionsComeLast) {
   EXPECT_THAT(*store_->Decisions(9), ElementsAre(a, b, c));
 }
 
+TEST_P(RunStoreConformance, FindsTheNewestDecisionOfAName) {
+  EXPECT_EQ(*store_->LastReason("a"), "");
+  for (const auto& [what, reason] :
+       {std::pair{"a", "1"}, {"b", "2"}, {"a", "3"}, {"b", "4"}, {"ab", "5"}}) {
+    ASSERT_THAT(store_->AddDecision({1, what, reason}), IsOk());
+  }
+  EXPECT_EQ(*store_->LastReason("a"), "3");
+  EXPECT_EQ(*store_->LastReason("none"), "");
+}
+
 TEST_P(RunStoreConformance, SurvivesTheProcess) {
   if (GetParam() == Kind::kMemory) GTEST_SKIP() << "kept in memory only";
-  const RunIdentity mine{"demo-1", "abc", "run:"};
+  const RunIdentity mine{"demo-1", "abc", "run:", "text"};
   ASSERT_THAT(store_->SetIdentity(mine), IsOk());
   EXPECT_EQ(*store_->Next("generation"), 1);
   ASSERT_THAT(store_->AddCheckpoint(7, 1), IsOk());

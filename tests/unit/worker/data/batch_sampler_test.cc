@@ -12,20 +12,23 @@
 namespace gimbal::worker {
 namespace {
 
-// Token i is i, so a sample's first token tells where it begins. Counts reads
-// that leave the corpus.
+// Token i is i, so a sample's first token tells where it begins; that of token
+// `changed` is one more. Counts reads that leave the corpus.
 class CountingSource final : public TokenSource {
  public:
-  explicit CountingSource(int64_t size) : size_(size) {}
+  explicit CountingSource(int64_t size, int64_t changed = -1)
+      : size_(size), changed_(changed) {}
   int64_t size() const override { return size_; }
   void Read(int64_t begin, int64_t count, int32_t* out) const override {
     if (begin < 0 || count < 0 || begin + count > size_) ++bad_reads_;
     std::iota(out, out + count, static_cast<int32_t>(begin));
+    if (begin <= changed_ && changed_ < begin + count) ++out[changed_ - begin];
   }
   int bad_reads() const { return bad_reads_; }
 
  private:
   int64_t size_;
+  int64_t changed_;
   mutable int bad_reads_ = 0;
 };
 
@@ -176,6 +179,26 @@ TEST(BatchSamplerTest, DigestsTellMicrobatchesApart) {
     for (int64_t j = 0; j < 1000; ++j) digests.insert(sampler.Digest(j));
   }
   EXPECT_EQ(digests.size(), 2000);
+}
+
+// Two workers with files of one size and other contents.
+TEST(BatchSamplerTest, DigestsTellCorporaOfOneSizeApart) {
+  constexpr int kContext = 300;
+  const CountingSource source(2 * kContext + 1);
+  const BatchSampler sampler(source, kContext, 2, 1, /*shuffle=*/false);
+  for (int64_t changed = 0; changed < source.size(); ++changed) {
+    const CountingSource other(source.size(), changed);
+    EXPECT_NE(sampler.Digest(0),
+              BatchSampler(other, kContext, 2, 1, false).Digest(0))
+        << changed;
+  }
+}
+
+// Workers on different machines compare digests.
+TEST(BatchSamplerTest, DigestsStayWhatTheyAre) {
+  const CountingSource source(1000);
+  EXPECT_EQ(BatchSampler(source, 16, 4, 1, false).Digest(3),
+            7968822190546591428u);
 }
 
 TEST(BatchSamplerTest, WorksFarIntoALongRun) {

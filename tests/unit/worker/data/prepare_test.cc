@@ -74,6 +74,23 @@ TEST(PrepareTest, LeavesAnExistingCorpusAlone) {
   EXPECT_EQ(TextOf(dir / "out", "train"), "0123456");
 }
 
+TEST(PrepareTest, OverwritesWhatAnInterruptedAttemptLeft) {
+  const TempDir dir;
+  for (const char* left : {"train-00000.bin", "valid-00000.bin",
+                           "train-00000.bin.tmp", "meta.json.tmp"}) {
+    ASSERT_THAT(io::WriteFileAtomically(dir / "out" + ("/" + std::string(left)),
+                                        "a longer leftover"),
+                IsOk());
+  }
+  ASSERT_THAT(io::WriteFileAtomically(dir / "a", "0123456789"), IsOk());
+  ASSERT_THAT(
+      Prepare(
+          {.inputs = {dir / "a"}, .out = dir / "out", .valid_fraction = 0.5}),
+      IsOk());
+  EXPECT_EQ(TextOf(dir / "out", "train"), "01234");
+  EXPECT_EQ(TextOf(dir / "out", "valid"), "56789");
+}
+
 TEST(PrepareTest, WritesNothingOnError) {
   const TempDir dir;
   ASSERT_THAT(io::WriteFileAtomically(dir / "a", "0123456"), IsOk());

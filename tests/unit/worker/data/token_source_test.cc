@@ -31,12 +31,14 @@ void WriteIds(const std::string& path, const std::vector<T>& ids) {
       IsOk());
 }
 
+// By default a vocabulary that leaves the check of every id its work.
 void WriteMeta(const TempDir& dir, TokenType dtype, int64_t tokens,
-               const std::vector<std::string>& files) {
+               const std::vector<std::string>& files, int64_t vocab = 16,
+               const std::string& tokenizer = "bytes") {
   ASSERT_THAT(io::WriteFileAtomically(
                   dir / "meta.json",
-                  CorpusMetaText({.tokenizer = "bytes",
-                                  .vocab = 256,
+                  CorpusMetaText({.tokenizer = tokenizer,
+                                  .vocab = vocab,
                                   .dtype = dtype,
                                   .splits = {{"train", {tokens, files}}}})),
               IsOk());
@@ -179,6 +181,25 @@ TEST(TokenSourceTest, RefusesFoldersThatContradictTheirMeta) {
       TokenSource::Open(dir.path(), DataFormat::kTokens, "valid", 256, 1),
       StatusIs(StatusCode::kInvalidArgument,
                HasSubstr("has no split \"valid\"")));
+}
+
+TEST(TokenSourceTest, RefusesFoldersOfAnotherTokenizerOrALargerVocabulary) {
+  const TempDir dir;
+  WriteIds<uint8_t>(dir / "a", {1, 2, 3});
+  WriteMeta(dir, TokenType::kU8, 3, {"a"}, 256, "bpe.json");
+  EXPECT_THAT(
+      OpenTrain(dir, 256, 1),
+      StatusIs(StatusCode::kInvalidArgument,
+               AllOf(HasSubstr(dir / "meta.json"), HasSubstr("'bpe.json'"),
+                     HasSubstr("data.tokenizer is 'bytes'"))));
+  EXPECT_THAT(TokenSource::Open(dir.path(), DataFormat::kTokens, "train", 256,
+                                1, "bpe.json"),
+              IsOk());
+  WriteMeta(dir, TokenType::kU8, 3, {"a"}, 256);
+  EXPECT_THAT(OpenTrain(dir, 255, 1),
+              StatusIs(StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("has 256 ids"),
+                             HasSubstr("model.vocab is 255"))));
 }
 
 // A sparse file stands in for one of real size.

@@ -1,4 +1,5 @@
-// Calls of operator new so far in this test program, which replaces it.
+// Calls of operator new (aligned or not) and of posix_memalign so far in this
+// test program, which replaces them.
 #pragma once
 
 #include <cstdint>

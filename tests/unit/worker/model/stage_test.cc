@@ -6,6 +6,7 @@
 #include "tests/support/gradcheck.h"
 #include "tests/unit/worker/model/allocation_count.h"
 #include "tests/unit/worker/model/stage_chain.h"
+#include "worker/compute/aligned_buffer.h"
 
 namespace gimbal::worker {
 namespace {
@@ -180,6 +181,21 @@ TEST(StageTest, BytesAreWhatTheHeaderSays) {
             4 * (2 * block + kRows * 16 + kRows * (3 + 48) + 2 * kRows));
   EXPECT_EQ(whole.scratch_bytes(),
             4 * (kRows * 64 + 2 * kRows * 16 + 2 * 32 * 32));
+}
+
+TEST(AllocationCountTest, SeesEveryKindOfAllocation) {
+  const auto counts = [](auto allocate) {
+    const int64_t before = AllocationCount();
+    allocate();
+    return AllocationCount() - before;
+  };
+  EXPECT_EQ(counts([] { ::operator delete(::operator new(8)); }), 1);
+  EXPECT_EQ(counts([] {
+              constexpr std::align_val_t kAlignment{256};
+              ::operator delete(::operator new(8, kAlignment), kAlignment);
+            }),
+            1);
+  EXPECT_EQ(counts([] { gimbal::compute::AlignedBuffer<float> buffer(8); }), 1);
 }
 
 TEST(StageTest, ForwardAndBackwardAllocateNothing) {

@@ -36,5 +36,19 @@ TEST(RefreshDue, TheLastRuleThatHasComeHolds) {
             (std::vector<int>{1, 10, 20, 25, 30, 35, 40, 60, 80}));
 }
 
+TEST(RefreshesDone, CountsWhatTheRulesSay) {
+  const std::vector<std::vector<RefreshRule>> plans = {
+      {{1, 1}},   {{1, 2}},           {{1, 7}},
+      {{1, 2.5}}, {{1, 10}, {25, 5}}, {{1, 1}, {3, 4.2}, {30, 1}}};
+  for (const auto& rules : plans) {
+    EXPECT_EQ(RefreshesDone(rules, 0), 0);
+    int64_t expected = 0;
+    for (int64_t update = 1; update <= 60; ++update) {
+      expected += RefreshDue(rules, update) ? 1 : 0;
+      EXPECT_EQ(RefreshesDone(rules, update), expected) << "update " << update;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace gimbal::worker

@@ -2,8 +2,11 @@
 #include "worker/transport/link.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <cstring>
 #include <thread>
 
@@ -175,6 +178,56 @@ TEST(TcpLinkHeader, EveryFieldIsChecked) {
   expect_refused([](auto& h) { h.index = -1; }, "negative");
 }
 
+// A user timeout would end a link whose peer is alive but does not read.
+TEST(LinkSocket, AFullPeerHoldsTheLinkUpWithoutBreakingIt) {
+  Signal signal;
+  const EdgeSpec edge{kEdge.identity, 1 << 10, 1 << 10};  // 4 MiB a message
+  auto listener = *LinkListener::Start("127.0.0.1:0");
+  absl::StatusOr<Socket> dialled;
+  std::thread dialler([&] {
+    dialled = DialEdge(listener->address(), edge.identity, In(seconds(20)),
+                       [] { return false; });
+  });
+  absl::StatusOr<Socket> accepted = listener->Accept(edge.identity);
+  dialler.join();
+  ASSERT_THAT(accepted, IsOk());
+  ASSERT_THAT(dialled, IsOk());
+  int timeout = -1;
+  socklen_t size = sizeof timeout;
+  getsockopt(dialled->fd(), IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, &size);
+  EXPECT_EQ(timeout, 0);
+
+  TcpLink up(edge, *std::move(dialled), signal);
+  TcpLink down(edge, *std::move(accepted), signal);
+  // The reader stops at a full mailbox; what follows fills the kernel's
+  // buffers, then the sender's queue.
+  int64_t sent = 0;
+  const auto pause = base::Clock::Real().Now() + std::chrono::milliseconds(300);
+  while (base::Clock::Real().Now() < pause) {
+    if (!up.Writable()) {
+      std::this_thread::yield();
+      continue;
+    }
+    Message message;
+    message.header.index = sent++;
+    message.header.rows = edge.rows;
+    message.header.cols = edge.cols;
+    message.payload = up.TakeBuffer(edge.payload_capacity());
+    up.Send(std::move(message));
+  }
+  EXPECT_FALSE(up.Writable());
+  for (int64_t i = 0; i < sent;) {
+    const uint64_t seen = signal.count();
+    ASSERT_THAT(down.status(), IsOk());
+    if (down.Take(MessageKind::kForward, i)) {
+      ++i;
+    } else {
+      signal.WaitPast(seen);
+    }
+  }
+  EXPECT_THAT(up.status(), IsOk());
+}
+
 TEST(LinkListener, JoinsEdgesWhicheverSideIsFirst) {
   auto listener = *LinkListener::Start("127.0.0.1:0");
   for (const bool dial_first : {true, false}) {
@@ -199,8 +252,8 @@ TEST(LinkListener, JoinsEdgesWhicheverSideIsFirst) {
 
 TEST(LinkListener, AbandonedGenerationsEndTheirWaits) {
   auto listener = *LinkListener::Start("127.0.0.1:0");
-  std::thread abandoner([&] { listener->Abandon(3); });
-  EXPECT_THAT(listener->Accept(kEdge.identity, In(seconds(20))),
+  std::thread abandoner([&] { listener->Abandon(5, 3); });
+  EXPECT_THAT(listener->Accept(kEdge.identity),
               StatusIs(absl::StatusCode::kAborted));
   abandoner.join();
   EdgeIdentity next = kEdge.identity;
@@ -208,6 +261,21 @@ TEST(LinkListener, AbandonedGenerationsEndTheirWaits) {
   EXPECT_THAT(listener->Accept(next, base::Clock::Real().Now()),
               StatusIs(absl::StatusCode::kDeadlineExceeded,
                        HasSubstr("stage 2 did not connect to stage 3")));
+}
+
+// A worker's listener outlives a run; the next one counts from 1 again.
+TEST(LinkListener, GenerationsOfAnotherRunAreNotAbandoned) {
+  auto listener = *LinkListener::Start("127.0.0.1:0");
+  listener->Abandon(5, 3);
+  const EdgeIdentity other{.run = 6, .generation = 1, .edge = 2};
+  absl::StatusOr<Socket> dialled;
+  std::thread dialler([&] {
+    dialled = DialEdge(listener->address(), other, In(seconds(20)),
+                       [] { return false; });
+  });
+  EXPECT_THAT(listener->Accept(other, In(seconds(20))), IsOk());
+  dialler.join();
+  EXPECT_THAT(dialled, IsOk());
 }
 
 TEST(LinkListener, StrangersAreDroppedAndOthersStillServed) {
@@ -234,6 +302,26 @@ TEST(LinkListener, ATakenPortIsNamed) {
   EXPECT_THAT(LinkListener::Start(listener->address()),
               StatusIs(absl::StatusCode::kAlreadyExists,
                        HasSubstr(listener->address())));
+}
+
+// A stage that loads for long is no broken link.
+TEST(DialEdge, WaitsBeyondTheDeadlineForAStageThatIsLoading) {
+  auto listener = *LinkListener::Start("127.0.0.1:0");
+  std::atomic<int> asked = 0;
+  absl::StatusOr<Socket> dialled;
+  const auto deadline =
+      base::Clock::Real().Now() + std::chrono::milliseconds(50);
+  std::thread dialler([&] {
+    dialled = DialEdge(listener->address(), kEdge.identity, deadline, [&] {
+      ++asked;
+      return false;
+    });
+  });
+  while (asked < 2) std::this_thread::yield();  // 100 ms apart
+  EXPECT_GT(base::Clock::Real().Now(), deadline);
+  EXPECT_THAT(listener->Accept(kEdge.identity), IsOk());
+  dialler.join();
+  EXPECT_THAT(dialled, IsOk());
 }
 
 TEST(DialEdge, GivesUpAtTheDeadlineAndSaysWhereItTried) {

@@ -1,0 +1,133 @@
+// gimbal-worker as a process, against a coordinator that misbehaves.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <csignal>
+#include <fstream>
+
+#include "common/config/run_config_io.h"
+#include "tests/e2e/worker/fake_coordinator.h"
+#include "tests/support/command.h"
+#include "tests/support/temp_dir.h"
+
+namespace gimbal {
+namespace {
+
+using std::chrono::seconds;
+using test_support::Command;
+using test_support::CommandResult;
+using test_support::FakeCoordinator;
+using ::testing::HasSubstr;
+
+class WorkerProcess : public ::testing::Test {
+ protected:
+  WorkerProcess()
+      : worker_({"gimbal-worker", "--coordinator", coordinator_.address(),
+                 "--name", "w"}) {
+    std::ofstream(folder_ / "text") << std::string(1000, 'a');
+  }
+
+  // The one stage of a run on the data at `path`.
+  v1::CoordinatorMessage Assignment(const std::string& path) {
+    const auto config = config::ParseRunConfig(
+        "run: {steps: 5}\n"
+        "data: {train: " +
+            path +
+            ", format: text}\n"
+            "model: {layers: 1, hidden: 8, heads: 2, context: 8}\n"
+            "optimizer: {name: adamw}\n"
+            "cluster: {threads: 2}\n",
+        "test", {});
+    EXPECT_TRUE(config.ok()) << config.status();
+    v1::CoordinatorMessage message;
+    message.set_generation(1);
+    v1::Assignment& assignment = *message.mutable_assignment();
+    *assignment.mutable_config() = *config;
+    assignment.set_run_id("fake-run");
+    assignment.set_checkpoint_root(folder_ / "checkpoints");
+    assignment.add_stages(0);
+    assignment.add_placements()->set_blocks(1);
+    return message;
+  }
+
+  static v1::CoordinatorMessage Shutdown(int exit_code) {
+    v1::CoordinatorMessage message;
+    message.mutable_shutdown()->set_exit_code(exit_code);
+    return message;
+  }
+
+  bool AwaitRegistrations(size_t count) {
+    return coordinator_.AwaitThat(
+        [&] { return coordinator_.registrations().size() == count; });
+  }
+
+  const test_support::TempDir folder_;
+  FakeCoordinator coordinator_;
+  Command worker_;
+};
+
+TEST_F(WorkerProcess, RegistersAgainAsTheSameWorkerAfterAnAbortedSession) {
+  coordinator_.Send(Assignment(folder_ / "text"));
+  ASSERT_TRUE(coordinator_.Await(
+      [](const v1::WorkerMessage& message) { return message.has_ready(); }));
+  coordinator_.EndSession(absl::AbortedError("not a member any more"));
+  ASSERT_TRUE(AwaitRegistrations(2));
+  coordinator_.Send(Shutdown(0));
+  const CommandResult result = worker_.Wait(seconds(30));
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  // It computes with two threads by now.
+  const auto registrations = coordinator_.registrations();
+  EXPECT_EQ(registrations[0].numerics(), registrations[1].numerics());
+}
+
+TEST_F(WorkerProcess, AsksToStopUntilTheCoordinatorAgrees) {
+  coordinator_.AnswerCommands([](int number) {
+    return number < 3 ? absl::FailedPreconditionError("is recovering")
+                      : absl::OkStatus();
+  });
+  ASSERT_TRUE(AwaitRegistrations(1));
+  worker_.Signal(SIGTERM);
+  ASSERT_TRUE(
+      coordinator_.AwaitThat([&] { return coordinator_.commands() == 3; }));
+  coordinator_.Send(Shutdown(4));
+  const CommandResult result = worker_.Wait(seconds(30));
+  EXPECT_EQ(result.exit_code, 4);
+  EXPECT_THAT(result.output, HasSubstr("is recovering"));
+  EXPECT_EQ(coordinator_.commands(), 3);
+}
+
+TEST_F(WorkerProcess, ASecondTermEndsItWhateverItWaitsFor) {
+  ASSERT_TRUE(AwaitRegistrations(1));
+  worker_.Signal(SIGTERM);
+  ASSERT_TRUE(
+      coordinator_.AwaitThat([&] { return coordinator_.commands() == 1; }));
+  const auto begin = std::chrono::steady_clock::now();
+  worker_.Signal(SIGTERM);
+  EXPECT_EQ(worker_.Wait(seconds(30)).exit_code, 1);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(2));
+}
+
+// Opening a pipe that nobody writes to never returns.
+TEST_F(WorkerProcess, EndsInTimeWithAnAssignmentThatCannotBeLeft) {
+  ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  coordinator_.Send(Assignment(folder_ / "pipe"));
+  ASSERT_TRUE(coordinator_.Await([](const v1::WorkerMessage& message) {
+    return message.has_heartbeat() && message.generation() == 1;
+  }));
+  coordinator_.Send(Shutdown(3));
+  const CommandResult result = worker_.Wait(seconds(30));
+  EXPECT_EQ(result.exit_code, 3) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("leaves without it"));
+}
+
+TEST(WorkerCommandLine, AnUnknownLogLevelIsRefused) {
+  const CommandResult result = test_support::Run(
+      {"gimbal-worker", "--coordinator", "127.0.0.1:1", "--log-level", "loud"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.output, HasSubstr("--log-level"));
+}
+
+}  // namespace
+}  // namespace gimbal

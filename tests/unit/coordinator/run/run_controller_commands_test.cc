@@ -1,0 +1,171 @@
+#include <gtest/gtest.h>
+
+#include "coordinator/run/run_controller.h"
+#include "tests/support/status_matchers.h"
+#include "tests/unit/coordinator/run/fake_cluster.h"
+
+namespace gimbal::coordinator {
+namespace {
+
+using test_support::IsOk;
+using test_support::StatusIs;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using Request = v1::CommandRequest;
+
+TEST(RunControllerCommands, PausesAndResumesAtOneUpdate) {
+  FakeCluster cluster(3, 3);
+  Start(cluster, 3);
+  Train(cluster, 2);
+  ASSERT_OK_AND_ASSIGN(auto response, cluster.Command(Request::VERB_PAUSE));
+  const int64_t at = response.update();
+  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_RUNNING);
+  cluster.RunAll();
+  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_PAUSED);
+  EXPECT_EQ(cluster.effects.rows.back().step, at);
+  EXPECT_FALSE(cluster.Step(0));
+  ASSERT_OK_AND_ASSIGN(response, cluster.Command(Request::VERB_RESUME));
+  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_RUNNING);
+  EXPECT_THAT(
+      cluster.Command(Request::VERB_RESUME),
+      StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("not paused")));
+  cluster.RunAll();
+  EXPECT_EQ(cluster.run.exit_code(), 0);
+  ExpectAllRows(cluster);
+}
+
+TEST(RunControllerCommands, APauseOutlivesALoss) {
+  FakeCluster cluster(2, 2);
+  Start(cluster, 2);
+  Train(cluster, 12);
+  ASSERT_OK_AND_ASSIGN(const auto response,
+                       cluster.Command(Request::VERB_PAUSE));
+  cluster.RunAll();
+  ASSERT_EQ(cluster.run.state(), v1::RUN_STATE_PAUSED);
+  cluster.Kill(2);
+  cluster.Heartbeat(1);
+  cluster.Join();
+  cluster.RunAll();
+  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_PAUSED);
+  EXPECT_EQ(cluster.effects.rows.back().step, response.update());
+}
+
+TEST(RunControllerCommands, TakesACheckpointOnDemand) {
+  FakeCluster cluster(2, 2);
+  Start(cluster, 2);
+  Train(cluster, 3);
+  ASSERT_OK_AND_ASSIGN(auto response,
+                       cluster.Command(Request::VERB_CHECKPOINT));
+  const int64_t first = response.update();
+  ASSERT_THAT(cluster.Command(Request::VERB_PAUSE), IsOk());
+  cluster.RunAll();
+  EXPECT_THAT(cluster.effects.committed, Contains(first));
+  ASSERT_EQ(cluster.run.state(), v1::RUN_STATE_PAUSED);
+  // A paused run moves on by one update.
+  ASSERT_OK_AND_ASSIGN(response, cluster.Command(Request::VERB_CHECKPOINT));
+  cluster.RunAll();
+  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_PAUSED);
+  EXPECT_THAT(cluster.effects.committed, Contains(response.update()));
+  EXPECT_EQ(cluster.effects.rows.back().step, response.update());
+}
+
+// It once moved on by the last update and completed the run.
+TEST(RunControllerCommands, APausedRunIsNotCompletedByACheckpoint) {
+  FakeCluster cluster(1, 1);
+  Start(cluster, 1);
+  ASSERT_THAT(cluster.Command(Request::VERB_PAUSE), IsOk());
+  cluster.RunAll();
+  ASSERT_EQ(cluster.run.state(), v1::RUN_STATE_PAUSED);
+  while (cluster.effects.rows.size() < 39) {
+    ASSERT_THAT(cluster.Command(Request::VERB_CHECKPOINT), IsOk());
+    cluster.RunAll();
+    ASSERT_EQ(cluster.run.state(), v1::RUN_STATE_PAUSED);
+  }
+  EXPECT_THAT(cluster.Command(Request::VERB_CHECKPOINT),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("`gimbal resume` completes it")));
+  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_PAUSED);
+}
+
+TEST(RunControllerCommands, StopsAtACommittedCheckpoint) {
+  FakeCluster cluster(2, 2);
+  Start(cluster, 2);
+  Train(cluster, 3);
+  ASSERT_OK_AND_ASSIGN(const auto response,
+                       cluster.Command(Request::VERB_STOP));
+  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_DRAINING);
+  ASSERT_OK_AND_ASSIGN(const auto again, cluster.Command(Request::VERB_STOP));
+  EXPECT_EQ(again.update(), response.update());
+  cluster.RunAll();
+  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_STOPPED);
+  EXPECT_EQ(cluster.run.exit_code(), 4);
+  EXPECT_EQ(*cluster.effects.committed.rbegin(), response.update());
+  EXPECT_EQ(cluster.effects.rows.back().step, response.update());
+}
+
+TEST(RunControllerCommands, DrainsWhatIsInFlight) {
+  FakeCluster cluster(4, 4);
+  Start(cluster, 4);
+  Train(cluster, 3);
+  ASSERT_OK_AND_ASSIGN(const auto response,
+                       cluster.Command(Request::VERB_DRAIN));
+  cluster.RunAll();
+  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_STOPPED);
+  EXPECT_EQ(cluster.run.exit_code(), 4);
+  EXPECT_EQ(*cluster.effects.committed.rbegin(), response.update());
+  for (const auto& [id, worker] : cluster.workers) {
+    EXPECT_TRUE(worker.finished);
+    EXPECT_EQ(worker.final_update, response.update());
+  }
+}
+
+TEST(RunControllerCommands, StopsAtOnceWhileNothingTrains) {
+  FakeCluster cluster(2, 2);
+  cluster.Join();
+  ASSERT_THAT(cluster.Command(Request::VERB_STOP), IsOk());
+  // Exit code 4 would promise a checkpoint.
+  EXPECT_EQ(cluster.run.exit_code(), 3);
+  EXPECT_THAT(cluster.run.Status(cluster.now).reason(),
+              HasSubstr("before the first checkpoint was committed: stopped "
+                        "while nothing was training: test"));
+  EXPECT_THAT(cluster.Command(Request::VERB_STOP),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST(RunControllerCommands, StopsAtOnceAtTheCheckpointThatThereIs) {
+  FakeCluster cluster(2, 2);
+  Start(cluster, 2);
+  TrainToTheFirstCheckpoint(cluster);
+  cluster.Kill(1);
+  ASSERT_EQ(cluster.run.state(), v1::RUN_STATE_RECOVERING);
+  ASSERT_OK_AND_ASSIGN(const auto response,
+                       cluster.Command(Request::VERB_STOP));
+  EXPECT_EQ(response.update(), 10);
+  EXPECT_EQ(cluster.run.exit_code(), 4);
+}
+
+TEST(RunControllerCommands, ALossWhileStoppingEndsAtTheNewestCheckpoint) {
+  for (const bool checkpoint : {false, true}) {
+    FakeCluster cluster(2, 2);
+    Start(cluster, 2);
+    if (checkpoint) TrainToTheFirstCheckpoint(cluster);
+    ASSERT_THAT(cluster.Command(Request::VERB_STOP), IsOk());
+    cluster.Kill(1);
+    EXPECT_EQ(cluster.run.exit_code(), checkpoint ? 4 : 3);
+  }
+}
+
+TEST(RunControllerCommands, CommandsSayWhyTheyAreRefused) {
+  FakeCluster cluster(2, 2);
+  for (auto verb : {Request::VERB_PAUSE, Request::VERB_RESUME,
+                    Request::VERB_CHECKPOINT, Request::VERB_DRAIN}) {
+    EXPECT_THAT(cluster.Command(verb),
+                StatusIs(absl::StatusCode::kFailedPrecondition,
+                         HasSubstr("it is PENDING")));
+  }
+  EXPECT_THAT(cluster.Command(Request::VERB_UNSPECIFIED),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+}  // namespace
+}  // namespace gimbal::coordinator
