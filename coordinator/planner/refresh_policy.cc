@@ -1,7 +1,6 @@
 #include "coordinator/planner/refresh_policy.h"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
@@ -32,9 +31,12 @@ std::vector<double> Weights(const RefreshInput& input) {
         break;
     }
   }
-  if (std::accumulate(weights.begin(), weights.end(), 0.0) <= 0) {
+  const double largest = *std::max_element(weights.begin(), weights.end());
+  if (largest <= 0) {
     weights.assign(stages, 1);
   }
+  // Stages without weight come last, but they take what the others cannot use.
+  for (double& weight : weights) weight = std::max(weight, 1e-9 * largest);
   return weights;
 }
 
@@ -57,11 +59,8 @@ double SpendBudget(const RefreshInput& input,
   const double budget =
       std::accumulate(input.costs.begin(), input.costs.end(), 0.0) /
       input.period;
-  double least = std::numeric_limits<double>::infinity();
-  for (const double weight : weights) {
-    if (weight > 0) least = std::min(least, weight);
-  }
-  double low = 0, high = 1 / least;  // every weighted stage at each update
+  const double least = *std::min_element(weights.begin(), weights.end());
+  double low = 0, high = 1 / least;  // every stage at each update
   for (int i = 0; i < 100; ++i) {
     const double middle = (low + high) / 2;
     (Spent(input, weights, middle) < budget ? low : high) = middle;
@@ -106,7 +105,8 @@ RefreshPeriods PlanRefreshes(const v1::RunConfig& config,
   RefreshInput input{
       .policy = rotation.policy(),
       .period = std::max(1.0, static_cast<double>(rotation.period())),
-      .max_period = std::max(1.0, static_cast<double>(rotation.max_period()))};
+      .max_period = static_cast<double>(rotation.max_period())};
+  input.max_period = std::max(input.period, input.max_period);
   for (const v1::StagePlacement& stage : stages) {
     input.delays.push_back(worker::Delay(schedule, stage.stage()));
     input.costs.push_back(stage.blocks());

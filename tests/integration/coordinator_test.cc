@@ -14,6 +14,7 @@
 #include <sstream>
 #include <thread>
 
+#include "absl/strings/str_replace.h"
 #include "common/config/run_config_io.h"
 #include "common/io/file.h"
 #include "common/rpc/channel.h"
@@ -275,13 +276,16 @@ TEST(CoordinatorTest, ExportsItsMetricsAndHealth) {
           {.config = Config(), .run_dir = dir.path(), .workers = 1}));
   // HealthCheckResponse{status: SERVING}.
   EXPECT_EQ(AskHealth(coordinator->address()), std::string("\x08\x01"));
+  Client client(*coordinator);
+  // The series carry the run's id, which is another one each time.
   const auto metrics = [&] {
-    return HttpGet(coordinator->metrics_address(), "/metrics");
+    return absl::StrReplaceAll(
+        HttpGet(coordinator->metrics_address(), "/metrics"),
+        {{client.Status().run_id(), "demo"}});
   };
   EXPECT_THAT(metrics(), HasSubstr("gimbal_run_state{run=\"demo\","
                                    "state=\"pending\"} 1"));
   FakeWorker worker(coordinator->address(), "a");
-  Client client(*coordinator);
   ASSERT_TRUE(
       Eventually([&] { return client.Command(Request::VERB_PAUSE).ok(); }));
   ASSERT_TRUE(Eventually(

@@ -36,7 +36,8 @@ TEST(SchemaTest, KnowsWhichKeysAffectNumbers) {
 
 TEST(SchemaTest, NamesEnumValuesAsYamlDoes) {
   const Field& schedule = *FindKey("pipeline.schedule")->field;
-  EXPECT_THAT(EnumTexts(schedule), ElementsAre("async-1f1b", "1f1b", "gpipe"));
+  EXPECT_THAT(EnumTexts(schedule),
+              ElementsAre("async-1f1b", "1f1b", "gpipe", "2bw"));
   for (const char* text :
        {"async-1f1b", "async_1f1b", "ASYNC_1F1B", "Async-1F1B"}) {
     const auto* value = FindEnumValue(schedule, text);
@@ -48,7 +49,7 @@ TEST(SchemaTest, NamesEnumValuesAsYamlDoes) {
     EXPECT_EQ(FindEnumValue(schedule, text), nullptr) << text;
   }
   EXPECT_THAT(EnumTexts(*FindKey("optimizer.name")->field),
-              ElementsAre("basis_rotation", "adamw"));
+              ElementsAre("basis_rotation", "adamw", "nadamw", "muon", "sgd"));
 }
 
 }  // namespace

@@ -31,7 +31,8 @@ TEST(SuggestKeyTest, PointsToTheRightSection) {
   EXPECT_EQ(SuggestKey("steps"),
             "this key stands elsewhere; did you mean run.steps?");
   EXPECT_EQ(SuggestKey("model.every"),
-            "this key stands elsewhere; did you mean checkpoint.every or "
+            "this key stands elsewhere; did you mean "
+            "staleness.periodic_sync.every or checkpoint.every or "
             "eval.every?");
   EXPECT_EQ(SuggestKey("optim.lr"),
             "this key stands elsewhere; did you mean optimizer.lr?");

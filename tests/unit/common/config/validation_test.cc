@@ -46,8 +46,32 @@ const Refused kCases[] = {
     {{"optimizer.betas=[0.9,0.9,0.9]"}, "exactly 2 numbers"},
     {{"optimizer.schedule.warmup=101"},
      "101 updates of warm-up, but run.steps is 100"},
-    {{"staleness.mitigation=[lr_discount]"}, "only [none]"},
-    {{"staleness.mitigation=[none,none]"}, "only [none]"},
+    {{"staleness.mitigation=[lr_discont]"}, "unknown mitigation 'lr_discont'"},
+    {{"staleness.mitigation=[none,none]"}, "'none' is given twice"},
+    {{"staleness.mitigation=[none,lr_linear]"}, "'none' excludes the others"},
+    {{"staleness.mitigation=[lr_linear,lr_discount]"}, "choose one"},
+    {{"staleness.mitigation=[weight_prediction,error_feedback]"},
+     "the optimizer's own direction"},
+    {{"staleness.mitigation=[weight_prediction,delay_compensation]"},
+     "no delay left"},
+    {{"staleness.mitigation=[discrepancy_correction]"},
+     "needs pipeline.stash: none"},
+    {{"staleness.mitigation=[weight_prediction]", "pipeline.stash=none"},
+     "needs pipeline.stash: full"},
+    {{"staleness.mitigation=[delay_compensation]", "pipeline.stash=none"},
+     "needs pipeline.stash: full"},
+    {{"staleness.mitigation=[beta1_by_delay]", "optimizer.name=muon"},
+     "muon's matrices do not use"},
+    {{"staleness.mitigation=[periodic_sync]", "pipeline.schedule=gpipe"},
+     "needs pipeline.schedule: async-1f1b"},
+    {{"pipeline.schedule=2bw", "pipeline.stages=4", "batch.accumulate=3"},
+     "accumulate (3) >= stages (4)"},
+    {{"pipeline.schedule=1f1b", "pipeline.stash=none"}, "is for async-1f1b"},
+    {{"precision.compute=fp16"}, "only fp32"},
+    {{"precision.wire=fp16"}, "only fp32"},
+    {{"optimizer.rotation.policy=adaptive"}, "not supported so far"},
+    {{"optimizer.rotation.policy=stage_aware", "optimizer.rotation.period=101"},
+     "the longest period (100) is below the mean one"},
     {{"data.tokenizer=bpe"}, "unknown tokenizer 'bpe'"},
     {{"data.format=text", "model.vocab=255"},
      "vocab must be at least 256, not 255"},
@@ -86,6 +110,16 @@ TEST(ValidationTest, AcceptsTheBorders) {
   EXPECT_THAT(Load({"pipeline.stages=2", "pipeline.split=[1,3]"}), IsOk());
   EXPECT_THAT(Load({"optimizer.schedule.warmup=100"}), IsOk());
   EXPECT_THAT(Load({"model.kv_heads=4"}), IsOk());
+  EXPECT_THAT(Load({"pipeline.schedule=2bw", "pipeline.stages=4",
+                    "batch.accumulate=4"}),
+              IsOk());
+  EXPECT_THAT(
+      Load({"staleness.mitigation=[lr_linear,error_feedback,periodic_sync]",
+            "optimizer.momentum=nesterov", "precision.basis=fp16"}),
+      IsOk());
+  EXPECT_THAT(Load({"staleness.mitigation=[discrepancy_correction]",
+                    "pipeline.stash=none", "optimizer.name=adamw"}),
+              IsOk());
   EXPECT_THAT(Load({"model.vocab=255", "data.format=tokens"}), IsOk());
   EXPECT_THAT(Load({"cluster.listen='[::1]:50051'"}), IsOk());
   EXPECT_THAT(Load({"cluster.listen=127.9.9.9:0"}), IsOk());
