@@ -31,7 +31,7 @@ function(gimbal_test name)
   _gimbal_instrument(${name} "${A_UNINSTRUMENTED}")
   add_test(NAME ${name} COMMAND ${name})
   if(NOT A_TIMEOUT)
-    set(A_TIMEOUT 120)
+    set(A_TIMEOUT 180)
   endif()
   set_tests_properties(${name} PROPERTIES LABELS "${A_LABEL}" TIMEOUT ${A_TIMEOUT}
     # BLAS threads that wait spin; with several pipelines in a process that is
