@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Installs what the tests need, builds them and runs them. Without options:
-# everything with preset dev. Run it again to build only what changed.
+# everything with preset dev, then the concurrent tests with tsan. Run it again
+# to build only what changed.
 #
-#   tests/run.sh                              preset dev
+#   tests/run.sh                              presets dev and tsan
 #   tests/run.sh --preset dev --label unit    labels are a regular expression
 #   tests/run.sh --preset asan-ubsan          unit and integration tests under
 #                                             Address- and UndefinedBehaviorSanitizer
@@ -30,7 +31,7 @@ while [[ $# -gt 0 ]]; do
     *) echo "tests/run.sh: unknown option $1" >&2; usage 2 >&2 ;;
   esac
 done
-[[ ${#presets[@]} -gt 0 ]] || presets=(dev)
+[[ ${#presets[@]} -gt 0 ]] || presets=(dev tsan)
 
 # Arguments of ctest that select the tests of a preset.
 selection() {
