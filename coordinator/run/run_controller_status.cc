@@ -108,7 +108,7 @@ void RunController::FillStage(int stage, v1::StageView& view) const {
   view.set_restarts(info.restarts_before + info.restarts);
   if (rotates_) {
     view.set_refreshes(
-        worker::RefreshesDone(refresh_[stage], ledger_.version(stage)));
+        worker::RefreshesDone(refresh_.rules(stage), ledger_.version(stage)));
   }
   if (info.status.has_value()) {
     view.set_busy_fraction(BusyFraction(info.status->times()));
