@@ -106,6 +106,7 @@ class RunController {
  private:
   struct StageInfo {
     std::optional<v1::StageStatus> status;  // as its worker last told
+    std::optional<v1::BasisHealth> basis;   // likewise
     int restarts = 0;         // under this coordinator; the budget's measure
     int restarts_before = 0;  // under earlier ones
   };

@@ -15,9 +15,10 @@ void RunController::OnReports(const v1::StageReports& reports) {
   absl::Status status;
   for (const v1::StageUpdate& update : reports.updates()) {
     status.Update(ledger_.Record(update));
-    if (update.has_basis()) {
+    if (status.ok() && update.has_basis()) {
       refresh_.Note(update.stage(), update.update(),
                     update.basis().offdiagonal_ratio());
+      stage_info_[update.stage()].basis = update.basis();
     }
   }
   for (const v1::Evaluation& evaluation : reports.evaluations()) {
