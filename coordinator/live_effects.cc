@@ -70,6 +70,10 @@ void LiveEffects::SaveRecovery(int64_t number, const Recovery& recovery) {
   if (!saved.ok()) base::LogWarning(saved.ToString());
 }
 
+absl::Status LiveEffects::SaveRefreshChange(const RefreshChange& change) {
+  return folder_.store->AddRefreshChange(change);
+}
+
 absl::StatusOr<RunHistory> LiveEffects::History() {
   RunHistory history;
   for (const v1::StagePlacement& stage : plan_) {
@@ -79,6 +83,8 @@ absl::StatusOr<RunHistory> LiveEffects::History() {
     history.restarts.push_back(static_cast<int>(restarts));
   }
   GIMBAL_ASSIGN_OR_RETURN(history.recoveries, folder_.store->Recoveries());
+  GIMBAL_ASSIGN_OR_RETURN(history.refresh_changes,
+                          folder_.store->RefreshChanges());
   return history;
 }
 

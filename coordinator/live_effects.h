@@ -29,6 +29,7 @@ class LiveEffects final : public RunEffects {
   void Record(const std::string& what, const std::string& reason) override;
   void StageRestarted(int stage, Loss loss) override;
   void SaveRecovery(int64_t number, const Recovery& recovery) override;
+  absl::Status SaveRefreshChange(const RefreshChange& change) override;
   absl::StatusOr<RunHistory> History() override;
   absl::Status WriteRow(const MetricsRow& row) override;
   absl::StatusOr<std::vector<MetricsRow>> KeepRows(int64_t last) override;

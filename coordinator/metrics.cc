@@ -70,6 +70,15 @@ CoordinatorMetrics::CoordinatorMetrics(Registry& registry, std::string run,
                                          "Measured staleness of all updates")),
       weight_version_(MakeGauge(registry, "gimbal_stage_weight_version",
                                 "Newest update applied")),
+      basis_period_(MakeGauge(registry, "gimbal_stage_basis_period_updates",
+                              "Updates between two basis refreshes")),
+      basis_offdiagonal_(
+          MakeGauge(registry, "gimbal_stage_basis_offdiagonal_ratio",
+                    "How far the gradient's statistics had moved away from "
+                    "the worst basis when it was last refreshed; 0: aligned")),
+      basis_orthogonality_(
+          MakeGauge(registry, "gimbal_stage_basis_orthogonality_error",
+                    "Deviation of the worst basis from orthonormality")),
       updates_(MakeCounter(registry, "gimbal_stage_updates_total",
                            "Updates done, repeated work included")),
       restarts_(MakeCounter(registry, "gimbal_stage_restarts_total",
@@ -120,6 +129,15 @@ void CoordinatorMetrics::OnStatus(const v1::GetStatusResponse& status) {
   for (const v1::StageView& stage : status.stages()) {
     weight_version_.Add(Stage(stage.stage()))
         .Set(static_cast<double>(stage.weight_version()));
+    if (stage.has_refresh_period()) {
+      basis_period_.Add(Stage(stage.stage())).Set(stage.refresh_period());
+    }
+    if (stage.has_basis()) {
+      basis_offdiagonal_.Add(Stage(stage.stage()))
+          .Set(stage.basis().offdiagonal_ratio());
+      basis_orthogonality_.Add(Stage(stage.stage()))
+          .Set(stage.basis().orthogonality_error());
+    }
   }
   std::map<std::string, int> counts = {{"joining", 0},
                                        {"loading", 0},

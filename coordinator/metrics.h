@@ -51,6 +51,9 @@ class CoordinatorMetrics {
   prometheus::Family<prometheus::Gauge>& staleness_;
   prometheus::Family<prometheus::Histogram>& staleness_histogram_;
   prometheus::Family<prometheus::Gauge>& weight_version_;
+  prometheus::Family<prometheus::Gauge>& basis_period_;
+  prometheus::Family<prometheus::Gauge>& basis_offdiagonal_;
+  prometheus::Family<prometheus::Gauge>& basis_orthogonality_;
   prometheus::Family<prometheus::Counter>& updates_;
   prometheus::Family<prometheus::Counter>& restarts_;
   prometheus::Family<prometheus::Gauge>& run_state_;

@@ -154,10 +154,14 @@ std::optional<BrokenCombination> CheckPrecision(const v1::RunConfig& config) {
 
 std::optional<BrokenCombination> CheckRefresh(const v1::RunConfig& config) {
   const v1::RotationSection& rotation = config.optimizer().rotation();
-  if (rotation.policy() == v1::REFRESH_POLICY_ADAPTIVE) {
-    return BrokenCombination{"optimizer.rotation.policy",
-                             "adaptive is not supported so far: expected "
-                             "uniform, stage_aware or inverse"};
+  if (rotation.policy() == v1::REFRESH_POLICY_ADAPTIVE &&
+      rotation.adapt_every() < rotation.max_period()) {
+    return BrokenCombination{
+        "optimizer.rotation.adapt_every",
+        absl::StrCat("a stage that refreshes every max_period (",
+                     rotation.max_period(), ") updates measures nothing in ",
+                     rotation.adapt_every(),
+                     " updates: expected at least max_period")};
   }
   if (rotation.policy() != v1::REFRESH_POLICY_UNIFORM &&
       rotation.period() > rotation.max_period()) {

@@ -70,13 +70,9 @@ absl::StatusOr<v1::GetStatusResponse> AdminClient::Ask(
 }
 
 absl::StatusOr<v1::CommandResponse> AdminClient::Command(
-    v1::CommandRequest::Verb verb, const std::string& reason,
-    base::Seconds timeout) const {
+    const v1::CommandRequest& request, base::Seconds timeout) const {
   grpc::ClientContext context;
   rpc::SetTimeout(context, ToMillis(timeout));
-  v1::CommandRequest request;
-  request.set_verb(verb);
-  request.set_reason(reason);
   v1::CommandResponse response;
   const absl::Status status = ToStatus(
       impl_->stub->Command(&context, request, &response), impl_->address);

@@ -27,7 +27,7 @@ class AdminClient {
   absl::StatusOr<v1::GetStatusResponse> WatchStatus(
       base::Seconds timeout = base::Seconds(2)) const;
   absl::StatusOr<v1::CommandResponse> Command(
-      v1::CommandRequest::Verb verb, const std::string& reason,
+      const v1::CommandRequest& request,
       base::Seconds timeout = base::Seconds(10)) const;
 
  private:

@@ -59,6 +59,24 @@ void AddCheckpointFolder(CLI::App* checkpoint, int* exit_code) {
   verify->callback([=] { *exit_code = RunCheckpointVerify(*run_dir); });
 }
 
+void AddRefresh(CLI::App& app, int* exit_code) {
+  CLI::App* verb = app.add_subcommand(
+      "refresh", "Changes how a running run's basis refreshes are shared out.");
+  auto options = std::make_shared<RefreshOptions>();
+  AddTarget(verb, &options->target);
+  verb->add_option("--policy", options->policy,
+                   "uniform, stage_aware, inverse or adaptive")
+      ->required();
+  verb->add_option("--period", options->period,
+                   "mean number of updates between two refreshes of a stage")
+      ->required()
+      ->check(CLI::PositiveNumber);
+  verb->footer(
+      "Example:\n  gimbal refresh --run-dir runs/first --policy stage_aware "
+      "--period 20");
+  verb->callback([=] { *exit_code = RunRefresh(*options); });
+}
+
 }  // namespace
 
 void AddControlCommands(CLI::App& app, int* exit_code) {
@@ -82,6 +100,7 @@ void AddControlCommands(CLI::App& app, int* exit_code) {
           "Ends the run at the next cut with a checkpoint that --resume goes "
           "on from.",
           CommandRequest::VERB_STOP, exit_code);
+  AddRefresh(app, exit_code);
 }
 
 }  // namespace gimbal::cli

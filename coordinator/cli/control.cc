@@ -64,16 +64,31 @@ absl::Status ShowStatus(const StatusOptions& options) {
                        : PrintOnce(client, options.json);
 }
 
-absl::Status SendCommand(const Target& target, v1::CommandRequest::Verb verb) {
+absl::Status SendCommand(const Target& target, v1::CommandRequest request) {
   GIMBAL_ASSIGN_OR_RETURN(const std::string address, AddressOf(target));
-  std::string name = v1::CommandRequest::Verb_Name(verb);
+  std::string name = v1::CommandRequest::Verb_Name(request.verb());
   name = absl::AsciiStrToLower(name.substr(name.find('_') + 1));
-  GIMBAL_ASSIGN_OR_RETURN(
-      const v1::CommandResponse response,
-      AdminClient(address).Command(
-          verb, absl::StrCat("gimbal ", name, " by pid ", getpid())));
+  request.set_reason(absl::StrCat("gimbal ", name, " by pid ", getpid()));
+  GIMBAL_ASSIGN_OR_RETURN(const v1::CommandResponse response,
+                          AdminClient(address).Command(request));
   std::printf("%s\n", response.message().c_str());
   return absl::OkStatus();
+}
+
+absl::Status SendRefresh(const RefreshOptions& options) {
+  v1::CommandRequest request;
+  request.set_verb(v1::CommandRequest::VERB_REFRESH);
+  v1::RefreshPolicy policy = v1::REFRESH_POLICY_UNSPECIFIED;
+  const std::string name =
+      "REFRESH_POLICY_" + absl::AsciiStrToUpper(options.policy);
+  if (!v1::RefreshPolicy_Parse(name, &policy)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--policy: found '", options.policy,
+                     "', expected uniform, stage_aware, inverse or adaptive"));
+  }
+  request.set_refresh_policy(policy);
+  request.set_refresh_period(options.period);
+  return SendCommand(options.target, request);
 }
 
 }  // namespace
@@ -84,7 +99,14 @@ int RunStatus(const StatusOptions& options) {
 }
 
 int RunCommand(const Target& target, v1::CommandRequest::Verb verb) {
-  const absl::Status status = SendCommand(target, verb);
+  v1::CommandRequest request;
+  request.set_verb(verb);
+  const absl::Status status = SendCommand(target, request);
+  return status.ok() ? kDone : Fail(status);
+}
+
+int RunRefresh(const RefreshOptions& options) {
+  const absl::Status status = SendRefresh(options);
   return status.ok() ? kDone : Fail(status);
 }
 

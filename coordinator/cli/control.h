@@ -1,5 +1,5 @@
 // The verbs that talk to a running coordinator: `gimbal status`, and `gimbal
-// pause|resume|checkpoint|drain|stop`. Each returns the exit code.
+// pause|resume|checkpoint|drain|stop|refresh`. Each returns the exit code.
 #pragma once
 
 #include <string>
@@ -23,5 +23,13 @@ struct StatusOptions {
 int RunStatus(const StatusOptions& options);
 
 int RunCommand(const Target& target, v1::CommandRequest::Verb verb);
+
+struct RefreshOptions {
+  Target target;
+  std::string policy;
+  double period = 10;
+};
+
+int RunRefresh(const RefreshOptions& options);
 
 }  // namespace gimbal::cli

@@ -43,8 +43,8 @@ absl::StatusOr<std::vector<StagePlan>> MakePlan(const v1::RunConfig& config) {
   const worker::ScheduleSpec schedule = worker::ScheduleSpecOf(config);
   const bool rotates =
       config.optimizer().name() == v1::OPTIMIZER_NAME_BASIS_ROTATION;
-  const coordinator::RefreshPeriods refresh =
-      coordinator::PlanRefreshes(config, placements);
+  const coordinator::RefreshPeriods refresh = coordinator::PlanRefreshes(
+      coordinator::RefreshInputOf(config, placements));
   std::vector<StagePlan> plan;
   for (const v1::StagePlacement& placement : placements) {
     plan.push_back(

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -54,7 +55,17 @@ Scale ScaleOf(std::span<const PlotLine> lines) {
   return scale;
 }
 
-std::string Grid(const Scale& scale, const std::string& x_title) {
+// Round numbers of updates, or the very x that are given.
+std::vector<double> TicksOf(const Scale& scale,
+                            std::span<const PlotLine> lines) {
+  std::set<double> given;
+  for (const PlotLine& line : lines) given.insert(line.x.begin(), line.x.end());
+  if (!given.empty()) return {given.begin(), given.end()};
+  return RoundTicks(1, std::max(2.0, scale.x_max), 6);
+}
+
+std::string Grid(const Scale& scale, const std::string& x_title,
+                 const std::vector<double>& ticks) {
   std::string svg;
   const std::vector<double> ys = RoundTicks(scale.y_min, scale.y_max, 8);
   const double step = ys.size() > 1 ? ys[1] - ys[0] : 1;
@@ -73,7 +84,7 @@ std::string Grid(const Scale& scale, const std::string& x_title) {
                         "<line class=\"axis\" x1=\"%.1f\" x2=\"%.1f\" "
                         "y1=\"%.1f\" y2=\"%.1f\"/>\n",
                         kLeft, kRight, kBottom, kBottom);
-  for (const double x : RoundTicks(1, std::max(2.0, scale.x_max), 6)) {
+  for (const double x : ticks) {
     absl::StrAppendFormat(
         &svg,
         "<line class=\"axis\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" "
@@ -152,7 +163,7 @@ std::string LossPlot(const PlotText& text, std::span<const PlotLine> lines) {
       "<clipPath id=\"area\"><rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" "
       "height=\"%.1f\"/></clipPath>\n",
       kLeft, kTop, kPlotWidth + 2, kBottom - kTop);
-  svg += Grid(scale, text.x_title);
+  svg += Grid(scale, text.x_title, TicksOf(scale, lines));
   for (size_t i = 0; i < lines.size(); ++i) {
     svg += Curve(scale, lines[i], static_cast<int>(i));
   }

@@ -127,8 +127,10 @@ class Watch {
         Now() +
         std::chrono::duration_cast<base::SteadyTime::duration>(kStopGrace);
     display_.Note("stopping with a checkpoint; ^C again kills the run");
-    const auto response =
-        client_.Command(v1::CommandRequest::VERB_STOP, "interrupted");
+    v1::CommandRequest request;
+    request.set_verb(v1::CommandRequest::VERB_STOP);
+    request.set_reason("interrupted");
+    const auto response = client_.Command(request);
     // The coordinator takes TERM for the same request.
     if (!response.ok()) cluster_.SignalCoordinator(SIGTERM);
     return true;

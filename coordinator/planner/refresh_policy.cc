@@ -98,8 +98,8 @@ RefreshPeriods PlanRefreshes(const RefreshInput& input) {
   return plan;
 }
 
-RefreshPeriods PlanRefreshes(const v1::RunConfig& config,
-                             const std::vector<v1::StagePlacement>& stages) {
+RefreshInput RefreshInputOf(const v1::RunConfig& config,
+                            const std::vector<v1::StagePlacement>& stages) {
   const v1::RotationSection& rotation = config.optimizer().rotation();
   const worker::ScheduleSpec schedule = worker::ScheduleSpecOf(config);
   RefreshInput input{
@@ -111,7 +111,7 @@ RefreshPeriods PlanRefreshes(const v1::RunConfig& config,
     input.delays.push_back(worker::Delay(schedule, stage.stage()));
     input.costs.push_back(stage.blocks());
   }
-  return PlanRefreshes(input);
+  return input;
 }
 
 }  // namespace gimbal::coordinator

@@ -39,9 +39,9 @@ struct RefreshPeriods {
 
 RefreshPeriods PlanRefreshes(const RefreshInput& input);
 
-// As the config says, before anything is measured. A stage's cost is its number
-// of blocks.
-RefreshPeriods PlanRefreshes(const v1::RunConfig& config,
-                             const std::vector<v1::StagePlacement>& stages);
+// What the config says, before anything is measured. A stage's cost is its
+// number of blocks.
+RefreshInput RefreshInputOf(const v1::RunConfig& config,
+                            const std::vector<v1::StagePlacement>& stages);
 
 }  // namespace gimbal::coordinator

@@ -1,9 +1,12 @@
-// Losses of a worker or a link, and what became of them.
+// Losses of a worker or a link, what became of them, and what else a later
+// process has to know of the run.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "coordinator/run/refresh_change.h"
 
 namespace gimbal::coordinator {
 
@@ -22,6 +25,7 @@ struct Recovery {
 struct RunHistory {
   std::vector<int> restarts;  // by stage
   std::vector<Recovery> recoveries;
+  std::vector<RefreshChange> refresh_changes;  // in the order they were made
 };
 
 }  // namespace gimbal::coordinator

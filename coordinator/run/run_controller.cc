@@ -39,14 +39,10 @@ RunController::RunController(RunSetup setup, RunEffects& effects)
       snapshots_(stages_),
       rotates_(setup_.config.optimizer().name() ==
                v1::OPTIMIZER_NAME_BASIS_ROTATION),
+      refresh_(setup_.config, setup_.plan),
       window_(stages_),
       limit_(setup_.config.run().steps()),
-      final_(setup_.config.run().steps()) {
-  for (const double period :
-       PlanRefreshes(setup_.config, setup_.plan).periods) {
-    refresh_.push_back({{.period = period}});
-  }
-}
+      final_(setup_.config.run().steps()) {}
 
 std::chrono::milliseconds TickPeriod(const v1::RunConfig& config) {
   const auto lease =
@@ -62,12 +58,13 @@ absl::Status RunController::Open() {
     stage_info_[stage].restarts_before = history.restarts[stage];
   }
   if (start_ == final_) EndAtLastCheckpoint();
+  refresh_.Restore(history.refresh_changes);
   if (rotates_) {
-    const RefreshPeriods plan = PlanRefreshes(setup_.config, setup_.plan);
     effects_.Record(
         absl::StrCat("basis refreshes every ",
-                     absl::StrJoin(plan.periods, ", "), " updates, by stage"),
-        plan.reason);
+                     absl::StrJoin(refresh_.initial().periods, ", "),
+                     " updates, by stage"),
+        refresh_.initial().reason);
   }
   return absl::OkStatus();
 }

@@ -42,15 +42,14 @@
 #include "coordinator/ledger/run_statistics.h"
 #include "coordinator/ledger/version_ledger.h"
 #include "coordinator/membership/worker_table.h"
-#include "coordinator/planner/refresh_policy.h"
 #include "coordinator/run/grant_window.h"
 #include "coordinator/run/recovery.h"
+#include "coordinator/run/refresh_scheduler.h"
 #include "coordinator/run/run_effects.h"
 #include "coordinator/run/run_state.h"
 #include "gimbal/v1/admin_service.pb.h"
 #include "gimbal/v1/control_service.pb.h"
 #include "gimbal/v1/run_config.pb.h"
-#include "worker/optim/refresh.h"
 
 namespace gimbal::coordinator {
 
@@ -107,6 +106,7 @@ class RunController {
  private:
   struct StageInfo {
     std::optional<v1::StageStatus> status;  // as its worker last told
+    std::optional<v1::BasisHealth> basis;   // likewise
     int restarts = 0;         // under this coordinator; the budget's measure
     int restarts_before = 0;  // under earlier ones
   };
@@ -144,6 +144,8 @@ class RunController {
   void CommitCheckpoints();
   void EndWhenDone();
   void EndAtLastCheckpoint();
+  void PlanRefreshes();
+  absl::Status TakeRefreshChange(const RefreshChange& change);
   void Grant(base::SteadyTime now);
   void GrantUntil(int64_t until);
   double SecondsAt(base::SteadyTime now) const;
@@ -163,6 +165,8 @@ class RunController {
                                             base::SteadyTime now);
   absl::StatusOr<v1::CommandResponse> Stop(const std::string& who,
                                            base::SteadyTime now);
+  absl::StatusOr<v1::CommandResponse> Refresh(const v1::CommandRequest& request,
+                                              const std::string& who);
   absl::Status RequireTraining(const char* verb) const;
 
   const RunSetup setup_;
@@ -197,7 +201,7 @@ class RunController {
   int64_t start_ = 0;
 
   const bool rotates_;  // the optimizer has bases
-  std::vector<std::vector<worker::RefreshRule>> refresh_;  // by stage
+  RefreshScheduler refresh_;
 
   // Grants.
   GrantWindow window_;

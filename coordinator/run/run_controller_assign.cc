@@ -124,6 +124,7 @@ void RunController::RestartFrom(int64_t update,
   committed_.reset();
   if (update > 0) committed_ = update;
   start_ = until_ = update;
+  refresh_.Restart(update);
   window_.Restart();
   ready_.clear();
   finished_.clear();

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "coordinator/run/run_controller.h"
 
@@ -32,10 +33,12 @@ absl::StatusOr<v1::CommandResponse> RunController::Command(
       return Drain(who, now);
     case v1::CommandRequest::VERB_STOP:
       return Stop(who, now);
+    case v1::CommandRequest::VERB_REFRESH:
+      return Refresh(request, who);
     default:
-      return absl::InvalidArgumentError(
-          absl::StrCat("verb ", request.verb(),
-                       ": expected pause, resume, checkpoint, drain or stop"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "verb ", request.verb(),
+          ": expected pause, resume, checkpoint, drain, stop or refresh"));
   }
 }
 
@@ -157,6 +160,29 @@ absl::StatusOr<v1::CommandResponse> RunController::Stop(const std::string& who,
   Progress(now);
   return Response(last, absl::StrCat("stops at update ", last,
                                      " when its checkpoint is committed"));
+}
+
+absl::StatusOr<v1::CommandResponse> RunController::Refresh(
+    const v1::CommandRequest& request, const std::string& who) {
+  GIMBAL_RETURN_IF_ERROR(RequireTraining("refresh"));
+  if (!rotates_) {
+    return absl::FailedPreconditionError(
+        "refresh: the run's optimizer has no bases");
+  }
+  if (until_ >= final_) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "refresh: the stages already run to the last update, ", final_));
+  }
+  GIMBAL_ASSIGN_OR_RETURN(
+      RefreshChange change,
+      refresh_.Change(request.refresh_policy(), request.refresh_period(),
+                      until_ + 1));
+  change.reason = absl::StrCat(change.reason, "; ", who);
+  GIMBAL_RETURN_IF_ERROR(TakeRefreshChange(change));
+  return Response(change.from, absl::StrCat("from update ", change.from,
+                                            " on, bases are refreshed every ",
+                                            absl::StrJoin(change.periods, ", "),
+                                            " updates, by stage"));
 }
 
 }  // namespace gimbal::coordinator

@@ -2,6 +2,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status_macros.h"
 #include "coordinator/run/cut_plan.h"
 #include "coordinator/run/run_controller.h"
 #include "worker/optim/lr_schedule.h"
@@ -13,6 +15,11 @@ void RunController::OnReports(const v1::StageReports& reports) {
   absl::Status status;
   for (const v1::StageUpdate& update : reports.updates()) {
     status.Update(ledger_.Record(update));
+    if (status.ok() && update.has_basis()) {
+      refresh_.Note(update.stage(), update.update(),
+                    update.basis().offdiagonal_ratio());
+      stage_info_[update.stage()].basis = update.basis();
+    }
   }
   for (const v1::Evaluation& evaluation : reports.evaluations()) {
     status.Update(ledger_.Record(evaluation));
@@ -42,6 +49,7 @@ void RunController::GiveUpCheckpoint(int64_t update,
 
 void RunController::Progress(base::SteadyTime now) {
   if (exit_code_.has_value()) return;
+  PlanRefreshes();
   WriteRows(now);
   CommitCheckpoints();
   EndWhenDone();
@@ -54,6 +62,25 @@ void RunController::Progress(base::SteadyTime now) {
       machine_.state() == v1::RUN_STATE_DRAINING) {
     Grant(now);
   }
+}
+
+// Ahead of the checkpoints: one that counts has all plans up to it made.
+void RunController::PlanRefreshes() {
+  const std::optional<RefreshChange> change = refresh_.TakeDue();
+  if (!change) return;
+  const absl::Status taken = TakeRefreshChange(*change);
+  if (!taken.ok()) Fail(taken.ToString());
+}
+
+// Durable before any stage is granted an update that it is about.
+absl::Status RunController::TakeRefreshChange(const RefreshChange& change) {
+  GIMBAL_RETURN_IF_ERROR(effects_.SaveRefreshChange(change));
+  effects_.Record(
+      absl::StrCat("basis refreshes every ",
+                   absl::StrJoin(change.periods, ", "),
+                   " updates, by stage, from update ", change.from, " on"),
+      change.reason);
+  return absl::OkStatus();
 }
 
 void RunController::WriteRows(base::SteadyTime now) {
@@ -129,7 +156,8 @@ void RunController::Grant(base::SteadyTime now) {
   }
   const bool used_up = until_ > start_ && fastest >= until_ && until_ < limit_;
   window_.Observe(slowest, used_up, now);
-  const int64_t until = std::min(limit_, slowest + window_.size());
+  const int64_t until =
+      std::min({limit_, refresh_.limit(), slowest + window_.size()});
   // Not one message per update: an eighth of the window at a time.
   const int64_t enough = std::max<int64_t>(1, window_.size() / 8);
   if (until - until_ >= enough || (until == limit_ && until > until_)) {
@@ -150,7 +178,7 @@ void RunController::GrantUntil(int64_t until) {
     if (cut.evaluate() || cut.snapshot()) *grant.add_cuts() = cut;
   }
   for (int stage = 0; stage < stages_; ++stage) {
-    for (const worker::RefreshRule& from : refresh_[stage]) {
+    for (const worker::RefreshRule& from : refresh_.rules(stage)) {
       v1::RefreshRule& rule = *grant.add_refresh();
       rule.set_stage(stage);
       rule.set_from(from.from);

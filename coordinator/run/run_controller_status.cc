@@ -107,8 +107,15 @@ void RunController::FillStage(int stage, v1::StageView& view) const {
   view.set_staleness_max(statistics_.staleness_max(stage));
   view.set_restarts(info.restarts_before + info.restarts);
   if (rotates_) {
-    view.set_refreshes(
-        worker::RefreshesDone(refresh_[stage], ledger_.version(stage)));
+    const int64_t version = ledger_.version(stage);
+    const auto rules = refresh_.rules(stage);
+    view.set_refreshes(worker::RefreshesDone(rules, version));
+    for (const worker::RefreshRule& rule : rules) {
+      if (rule.from <= version + 1) view.set_refresh_period(rule.period);
+    }
+  }
+  if (stage_info_[stage].basis) {
+    *view.mutable_basis() = *stage_info_[stage].basis;
   }
   if (info.status.has_value()) {
     view.set_busy_fraction(BusyFraction(info.status->times()));

@@ -35,10 +35,11 @@ class RunEffects {
   // Notes a decision and its reason for people and for a later replay.
   virtual void Record(const std::string& what, const std::string& reason) = 0;
 
-  // Both outlive the coordinator: History gives them back.
+  // All outlive the coordinator: History gives them back.
   virtual void StageRestarted(int stage, Loss loss) = 0;
   // Recovery `number`, from 0; again whenever more is known of it.
   virtual void SaveRecovery(int64_t number, const Recovery& recovery) = 0;
+  virtual absl::Status SaveRefreshChange(const RefreshChange& change) = 0;
   virtual absl::StatusOr<RunHistory> History() = 0;
 
   virtual absl::Status WriteRow(const MetricsRow& row) = 0;

@@ -51,6 +51,15 @@ absl::StatusOr<std::vector<Recovery>> MemoryRunStore::Recoveries() {
   return recoveries;
 }
 
+absl::Status MemoryRunStore::AddRefreshChange(const RefreshChange& change) {
+  refresh_changes_.push_back(change);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<RefreshChange>> MemoryRunStore::RefreshChanges() {
+  return refresh_changes_;
+}
+
 absl::Status MemoryRunStore::AddDecision(const StoredDecision& decision) {
   decisions_.push_back(decision);
   return absl::OkStatus();

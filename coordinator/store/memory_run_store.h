@@ -18,6 +18,8 @@ class MemoryRunStore final : public RunStore {
   absl::StatusOr<std::vector<int64_t>> Checkpoints() override;
   absl::Status SaveRecovery(int64_t number, const Recovery& recovery) override;
   absl::StatusOr<std::vector<Recovery>> Recoveries() override;
+  absl::Status AddRefreshChange(const RefreshChange& change) override;
+  absl::StatusOr<std::vector<RefreshChange>> RefreshChanges() override;
   absl::Status AddDecision(const StoredDecision& decision) override;
   absl::StatusOr<std::vector<StoredDecision>> Decisions(int limit) override;
   absl::StatusOr<std::string> LastReason(const std::string& what) override;
@@ -27,6 +29,7 @@ class MemoryRunStore final : public RunStore {
   std::map<std::string, int64_t> counters_;
   std::set<int64_t> checkpoints_;
   std::map<int64_t, Recovery> recoveries_;  // by number
+  std::vector<RefreshChange> refresh_changes_;
   std::vector<StoredDecision> decisions_;
 };
 

@@ -62,6 +62,10 @@ class RunStore {
   // By number.
   virtual absl::StatusOr<std::vector<Recovery>> Recoveries() = 0;
 
+  virtual absl::Status AddRefreshChange(const RefreshChange& change) = 0;
+  // In the order in which they were added.
+  virtual absl::StatusOr<std::vector<RefreshChange>> RefreshChanges() = 0;
+
   virtual absl::Status AddDecision(const StoredDecision& decision) = 0;
   // The newest `limit`, newest last.
   virtual absl::StatusOr<std::vector<StoredDecision>> Decisions(int limit) = 0;

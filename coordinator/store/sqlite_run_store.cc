@@ -5,13 +5,17 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "common/base/status_macros.h"
 
 namespace gimbal::coordinator {
 namespace {
 
-constexpr int kSchemaVersion = 2;
+constexpr int kSchemaVersion = 3;
 constexpr char kSchema[] = R"(
   CREATE TABLE identity(
     only_row INTEGER PRIMARY KEY CHECK(only_row = 1),
@@ -24,6 +28,10 @@ constexpr char kSchema[] = R"(
     number INTEGER PRIMARY KEY, stage INTEGER NOT NULL, reason TEXT NOT NULL,
     detected_seconds REAL NOT NULL, recovered_seconds REAL NOT NULL,
     steps_replayed INTEGER NOT NULL);
+  CREATE TABLE refresh_changes(
+    number INTEGER PRIMARY KEY, from_update INTEGER NOT NULL,
+    policy INTEGER NOT NULL, period REAL NOT NULL, periods TEXT NOT NULL,
+    reason TEXT NOT NULL, asked INTEGER NOT NULL);
   CREATE TABLE decisions(
     number INTEGER PRIMARY KEY, unix_seconds REAL NOT NULL,
     what TEXT NOT NULL, reason TEXT NOT NULL);
@@ -33,6 +41,26 @@ using Connection = std::unique_ptr<sqlite3, decltype(&sqlite3_close)>;
 
 absl::Status Error(sqlite3* db, const std::string& path) {
   return absl::InternalError(absl::StrCat(path, ": ", sqlite3_errmsg(db)));
+}
+
+// Numbers as text that reads back to the same bits.
+std::string ExactText(const std::vector<double>& numbers) {
+  return absl::StrJoin(numbers, ",", [](std::string* out, double number) {
+    absl::StrAppendFormat(out, "%.17g", number);
+  });
+}
+
+absl::StatusOr<std::vector<double>> NumbersOf(const std::string& text) {
+  std::vector<double> numbers;
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    double number = 0;
+    if (!absl::SimpleAtod(part, &number)) {
+      return absl::DataLossError(
+          absl::StrCat("'", part, "' in a stored refresh plan is no number"));
+    }
+    numbers.push_back(number);
+  }
+  return numbers;
 }
 
 // One statement; parameters and columns are numbered from 0.
@@ -191,6 +219,38 @@ class SqliteRunStore final : public RunStore {
                             .detected_seconds = query.Real(2),
                             .recovered_seconds = query.Real(3),
                             .steps_replayed = query.Int(4)});
+    }
+  }
+
+  absl::Status AddRefreshChange(const RefreshChange& change) override {
+    Statement insert = Make(
+        "INSERT INTO refresh_changes(from_update, policy, period, periods, "
+        "reason, asked) VALUES(?, ?, ?, ?, ?, ?)");
+    insert.Bind(0, change.from);
+    insert.Bind(1, int64_t{change.policy});
+    insert.Bind(2, change.period);
+    insert.Bind(3, ExactText(change.periods));
+    insert.Bind(4, change.reason);
+    insert.Bind(5, int64_t{change.asked});
+    return insert.Run();
+  }
+
+  absl::StatusOr<std::vector<RefreshChange>> RefreshChanges() override {
+    Statement query = Make(
+        "SELECT from_update, policy, period, periods, reason, asked "
+        "FROM refresh_changes ORDER BY number");
+    std::vector<RefreshChange> changes;
+    while (true) {
+      GIMBAL_ASSIGN_OR_RETURN(const bool found, query.Step());
+      if (!found) return changes;
+      GIMBAL_ASSIGN_OR_RETURN(std::vector<double> periods,
+                              NumbersOf(query.Text(3)));
+      changes.push_back({.from = query.Int(0),
+                         .policy = static_cast<int>(query.Int(1)),
+                         .period = query.Real(2),
+                         .periods = std::move(periods),
+                         .reason = query.Text(4),
+                         .asked = query.Int(5) != 0});
     }
   }
 

@@ -12,10 +12,10 @@ void Outbox::AddUpdate(const UpdateReport& report) {
   update->set_staleness(report.staleness);
   update->set_gradient_square_sum(report.gradient_square_sum);
   if (report.loss) update->set_loss(*report.loss);
-  if (report.refreshed) {
+  if (report.basis) {
     v1::BasisHealth* basis = update->mutable_basis();
-    basis->set_offdiagonal_ratio(report.refreshed->offdiagonal_ratio);
-    basis->set_orthogonality_error(report.refreshed->orthogonality_error);
+    basis->set_offdiagonal_ratio(report.basis->offdiagonal_ratio);
+    basis->set_orthogonality_error(report.basis->orthogonality_error);
   }
 }
 

@@ -54,7 +54,8 @@ BasisRotation<T>::BasisRotation(const Param& param, AdamRule& rule,
     : param_(param),
       rule_(rule),
       m_(memory.Take(param.size())),
-      v_(memory.Take(param.size())) {
+      v_(memory.Take(param.size())),
+      health_(memory.Take(2)) {
   const RotatedSides sides = SidesToRotate(rotation(), param);
   left_ = {.n = param.rows, .rotated = sides.left};
   right_ = {.n = param.cols, .rotated = sides.right};
@@ -259,9 +260,9 @@ void BasisRotation<T>::Refresh(bool cold, const Work& work) {
       std::copy_n(right_.basis, right_.n * right_.n, old_right);
     }
   }
-  health_ = {};
+  health_[0] = health_[1] = 0;
   if (FromMoment() && left_.rotated && right_.rotated && !cold) {
-    health_.offdiagonal_ratio = MomentOffdiagonalRatio();
+    health_[0] = static_cast<T>(MomentOffdiagonalRatio());
   }
   ToOriginal(m_, m_, work.product);
   RefreshBases(cold, scratch, order, ints);
@@ -297,7 +298,7 @@ void BasisRotation<T>::RefreshBases(bool cold, std::span<T> scratch,
     if (!side->rotated) continue;
     const double ratio = RefreshSide(
         cold, *side, scratch, side == &left_ ? left_order : right_order, ints);
-    health_.offdiagonal_ratio = std::max(health_.offdiagonal_ratio, ratio);
+    health_[0] = std::max(health_[0], static_cast<T>(ratio));
   }
 }
 
@@ -335,7 +336,7 @@ void BasisRotation<T>::CheckOrthogonality(Side& side, std::span<T> scratch) {
   if (side.half != nullptr) {
     error = OrthogonalityError(side.n, side.basis, scratch);
   }
-  health_.orthogonality_error = std::max(health_.orthogonality_error, error);
+  health_[1] = std::max(health_[1], static_cast<T>(error));
 }
 
 template <typename T>
@@ -456,7 +457,14 @@ std::vector<StateTensor<T>> BasisRotation<T>::State() const {
     add(side == &left_ ? ".U" : ".V", side->n, side->n, side->stored,
         side->half);
   }
+  add(".health", 1, 2, health_);
   return state;
+}
+
+template <typename T>
+std::optional<BasisHealth> BasisRotation<T>::health() const {
+  return BasisHealth{.offdiagonal_ratio = health_[0],
+                     .orthogonality_error = health_[1]};
 }
 
 template class BasisRotation<float>;

@@ -16,14 +16,15 @@
 //
 // State: .m and .v [m, n], both in the rotated space; .L [m, m] and .R [n, n],
 // lower triangles (source second); .U [m, m] and .V [n, n], whose rows are the
-// basis vectors, in fp16 when the spec says so. Before the cold start at t = 1
-// the bases are the identity.
+// basis vectors, in fp16 when the spec says so; .health [1, 2]. Before the cold
+// start at t = 1 the bases are the identity.
 //
 // FLOP per update with both sides: 4 m n (m+n) for two two-sided products, and
 // m n (m+n) for L and R. A refresh adds 4 m n (m+n) for M and 14/3 (m^3 + n^3)
 // for the bases. A side that is not rotated takes its own terms away.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "worker/compute/aligned_buffer.h"
@@ -52,7 +53,7 @@ class BasisRotation : public ParameterRule<T> {
                const OptimizerScratch<T>& scratch) override;
   std::vector<StateTensor<T>> State() const override;
   ScratchSize scratch_size() const override;
-  const BasisHealth* health() const override { return &health_; }
+  std::optional<BasisHealth> health() const override;
 
  private:
   struct Side {
@@ -102,8 +103,10 @@ class BasisRotation : public ParameterRule<T> {
   AdamRule& rule_;
   T* m_;
   T* v_;
+  // [1, 2]: BasisHealth of the last refresh. State, because what a coordinator
+  // decides by it must not depend on restarts.
+  T* health_;
   Side left_, right_;
-  BasisHealth health_;
 };
 
 }  // namespace gimbal::worker

@@ -154,21 +154,16 @@ typename Optimizer<T>::Bytes Optimizer<T>::Count(const OptimizerSpec& spec,
 }
 
 template <typename T>
-bool Optimizer<T>::has_bases() const {
-  return std::ranges::any_of(
-      impl_->rules, [](const auto& rule) { return rule->health() != nullptr; });
-}
-
-template <typename T>
-BasisHealth Optimizer<T>::basis_health() const {
-  BasisHealth worst;
+std::optional<BasisHealth> Optimizer<T>::basis_health() const {
+  std::optional<BasisHealth> worst;
   for (const auto& rule : impl_->rules) {
-    const BasisHealth* health = rule->health();
-    if (health == nullptr) continue;
-    worst.offdiagonal_ratio =
-        std::max(worst.offdiagonal_ratio, health->offdiagonal_ratio);
-    worst.orthogonality_error =
-        std::max(worst.orthogonality_error, health->orthogonality_error);
+    const std::optional<BasisHealth> health = rule->health();
+    if (!health) continue;
+    if (!worst) worst.emplace();
+    worst->offdiagonal_ratio =
+        std::max(worst->offdiagonal_ratio, health->offdiagonal_ratio);
+    worst->orthogonality_error =
+        std::max(worst->orthogonality_error, health->orthogonality_error);
   }
   return worst;
 }

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "worker/model/parameter_table.h"
@@ -88,9 +89,8 @@ class Optimizer {
   // What an optimizer for this table holds, without making it (`gimbal plan`).
   static Bytes Count(const OptimizerSpec& spec, const ParameterTable& table);
   Bytes bytes() const;
-  bool has_bases() const;
-  // The worst of the stage's bases, as of the last refresh.
-  BasisHealth basis_health() const;
+  // The worst of the bases, as of the last refresh; nothing without bases.
+  std::optional<BasisHealth> basis_health() const;
 
  private:
   struct Impl;

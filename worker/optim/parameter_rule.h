@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -89,8 +90,8 @@ class ParameterRule {
                        T* predicted, const OptimizerScratch<T>& scratch) = 0;
   virtual std::vector<StateTensor<T>> State() const = 0;
   virtual ScratchSize scratch_size() const = 0;
-  // What the last refresh measured; null for a rule without a basis.
-  virtual const BasisHealth* health() const { return nullptr; }
+  // What the last refresh measured; nothing for a rule without a basis.
+  virtual std::optional<BasisHealth> health() const { return std::nullopt; }
 };
 
 }  // namespace gimbal::worker

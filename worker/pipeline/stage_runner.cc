@@ -86,7 +86,8 @@ bool StageRunner::NextBlock(const Grants& grants) {
   program_ =
       BlockActions(schedule(), index(), update, start_, block->end, block->cut);
   position_ = 0;
-  refreshes_ = block->refresh && state_.update().optimizer().has_bases();
+  refreshes_ =
+      block->refresh && state_.update().optimizer().basis_health().has_value();
   return true;
 }
 
@@ -164,8 +165,8 @@ absl::StatusOr<bool> StageRunner::RunUpdate(int64_t update) {
                       .update = update,
                       .staleness = staleness_,
                       .staleness_expected = expected,
-                      .gradient_square_sum = squares};
-  if (refreshes_) report.refreshed = state_.update().optimizer().basis_health();
+                      .gradient_square_sum = squares,
+                      .basis = state_.update().optimizer().basis_health()};
   if (last()) report.loss = loss_sum_ / schedule().accumulate;
   loss_sum_ = 0;
   staleness_ = 0;

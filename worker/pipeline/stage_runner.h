@@ -41,8 +41,8 @@ struct UpdateReport {
   int64_t staleness = 0;
   int64_t staleness_expected = 0;
   double gradient_square_sum = 0;
-  std::optional<double> loss;            // last stage
-  std::optional<BasisHealth> refreshed;  // measured by a refresh
+  std::optional<double> loss;        // last stage
+  std::optional<BasisHealth> basis;  // of the last refresh
 };
 
 // What a stage tells the world, on the executor's thread.

@@ -40,5 +40,15 @@ TEST(LossPlotTest, OneUpdateIsStillAPlot) {
   EXPECT_THAT(LossPlot({"t", ""}, lines), Not(HasSubstr("nan")));
 }
 
+TEST(LossPlot, GivenPointsAreMarkedAndNamedOnTheAxis) {
+  const std::vector<PlotLine> lines = {
+      {.label = "a", .y = {1, 1.5, 3}, .x = {1, 4, 16}}};
+  const std::string svg =
+      LossPlot({.title = "t", .x_title = "stages P"}, lines);
+  EXPECT_THAT(svg, HasSubstr(">stages P</text>"));
+  EXPECT_THAT(svg, HasSubstr(">16</text>"));
+  EXPECT_THAT(svg, HasSubstr("<circle"));
+}
+
 }  // namespace
 }  // namespace gimbal::cli

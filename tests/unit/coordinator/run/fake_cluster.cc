@@ -70,8 +70,13 @@ void FakeEffects::SaveRecovery(int64_t number, const Recovery& recovery) {
   recoveries[number] = recovery;
 }
 
+absl::Status FakeEffects::SaveRefreshChange(const RefreshChange& change) {
+  refresh_changes.push_back(change);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<RunHistory> FakeEffects::History() {
-  RunHistory history;
+  RunHistory history{.refresh_changes = refresh_changes};
   for (const auto& [stage, count] : restarts) {
     history.restarts.resize(stage);
     history.restarts.push_back(count);
@@ -179,6 +184,11 @@ bool FakeCluster::Step(int stage) {
   report.set_update(update);
   report.set_staleness(worker::ExpectedStaleness(schedule_, stage, update));
   report.set_gradient_square_sum(1.0 / static_cast<double>(update + stage));
+  report.mutable_basis()->set_offdiagonal_ratio(
+      1.0 / static_cast<double>(1 + (update + 3 * stage) % 7));
+  if (worker::RefreshDue(fake.refresh[stage], update)) {
+    refreshes[stage].insert(update);
+  }
   const bool last = stage == stages_ - 1;
   if (last) report.set_loss(1.0 / static_cast<double>(update));
   if (const auto cut = fake.cuts.find(update); cut != fake.cuts.end()) {
@@ -257,6 +267,11 @@ absl::StatusOr<v1::CommandResponse> FakeCluster::Command(
     v1::CommandRequest::Verb verb) {
   v1::CommandRequest request;
   request.set_verb(verb);
+  return Command(request);
+}
+
+absl::StatusOr<v1::CommandResponse> FakeCluster::Command(
+    v1::CommandRequest request) {
   request.set_reason("test");
   auto response = run.Command(request, now);
   Deliver();
@@ -312,6 +327,10 @@ void FakeCluster::Handle(FakeWorker& worker,
       EXPECT_GT(cut.update(), worker.until);
       EXPECT_LE(cut.update(), grant.until());
       worker.cuts[cut.update()] = cut;
+    }
+    worker.refresh.clear();
+    for (const v1::RefreshRule& rule : grant.refresh()) {
+      worker.refresh[rule.stage()].push_back({rule.from(), rule.period()});
     }
     worker.until = grant.until();
     worker.final_update = grant.final_update();

@@ -29,6 +29,7 @@ class FakeEffects final : public RunEffects {
   void Record(const std::string& what, const std::string& reason) override;
   void StageRestarted(int stage, Loss loss) override;
   void SaveRecovery(int64_t number, const Recovery& recovery) override;
+  absl::Status SaveRefreshChange(const RefreshChange& change) override;
   absl::StatusOr<RunHistory> History() override;
   absl::Status WriteRow(const MetricsRow& row) override;
   absl::StatusOr<std::vector<MetricsRow>> KeepRows(int64_t last) override;
@@ -42,6 +43,7 @@ class FakeEffects final : public RunEffects {
   std::vector<std::string> decisions;
   std::map<int, int> restarts;  // by stage
   std::map<int64_t, Recovery> recoveries;
+  std::vector<RefreshChange> refresh_changes;
   std::vector<MetricsRow> rows;
   std::set<int64_t> committed;
   std::vector<int64_t> given_up;
@@ -52,6 +54,7 @@ struct FakeWorker {
   int64_t generation = 0;
   std::map<int, int64_t> versions;  // by hosted stage
   std::map<int64_t, v1::Cut> cuts;
+  std::map<int, std::vector<worker::RefreshRule>> refresh;  // by stage
   int64_t until = 0;
   int64_t final_update = 0;
   int64_t start = 0;
@@ -86,6 +89,7 @@ class FakeCluster {
   // Time passes while nobody does anything: the whole job was stopped.
   void Freeze(double seconds);
   absl::StatusOr<v1::CommandResponse> Command(v1::CommandRequest::Verb verb);
+  absl::StatusOr<v1::CommandResponse> Command(v1::CommandRequest request);
 
   // The worker that hosts the stage; 0: none.
   int64_t OwnerOf(int stage) const;
@@ -95,6 +99,8 @@ class FakeCluster {
   FakeEffects effects;
   RunController run;
   std::map<int64_t, FakeWorker> workers;
+  // Updates at which a stage refreshed its bases, repeated work included.
+  std::map<int, std::set<int64_t>> refreshes;
 
  private:
   void Deliver();

@@ -54,6 +54,21 @@ TEST_P(RunStoreConformance, TheIdentityIsSetOnce) {
               StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("demo-1")));
 }
 
+TEST_P(RunStoreConformance, RefreshChangesComeBackExactly) {
+  EXPECT_THAT(*store_->RefreshChanges(), IsEmpty());
+  const RefreshChange first{.from = 21,
+                            .policy = 4,
+                            .period = 10,
+                            .periods = {1.0 / 3, 7, 1e-300},
+                            .reason = "measured"};
+  const RefreshChange second{
+      .from = 11, .period = 2, .periods = {2, 2, 2}, .asked = true};
+  ASSERT_THAT(store_->AddRefreshChange(first), IsOk());
+  ASSERT_THAT(store_->AddRefreshChange(second), IsOk());
+  if (GetParam() == Kind::kSqlite) Reopen();
+  EXPECT_THAT(*store_->RefreshChanges(), ElementsAre(first, second));
+}
+
 TEST_P(RunStoreConformance, CountersGrowByOneEach) {
   EXPECT_EQ(*store_->Next("generation"), 1);
   EXPECT_EQ(*store_->Next("generation"), 2);

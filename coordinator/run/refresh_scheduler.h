@@ -1,0 +1,64 @@
+// When which stage refreshes its bases: the plan of the config, changes that a
+// user asks for, and with policy `adaptive` a new plan every adapt_every
+// updates. Pure; not thread-safe.
+//
+// A change holds from one update on, on every stage and after every restart, so
+// each is stored before it is granted, and an earlier life's are given back.
+//
+// Adaptive: the plan made from what the stages report of update b = k K takes
+// effect at update b + K + 1, whenever the reports arrive: until the plan is
+// there, nothing beyond b + K is granted (`limit`).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "coordinator/planner/refresh_policy.h"
+#include "coordinator/run/refresh_change.h"
+#include "worker/optim/refresh.h"
+
+namespace gimbal::coordinator {
+
+class RefreshScheduler {
+ public:
+  RefreshScheduler(const v1::RunConfig& config,
+                   const std::vector<v1::StagePlacement>& stages);
+
+  // Changes of an earlier life, in the order in which they were made.
+  void Restore(const std::vector<RefreshChange>& changes);
+  // The stages start again after update `start`: what was reported beyond it
+  // will be reported again.
+  void Restart(int64_t start);
+
+  // A stage's basis stood like this after the update; once per update.
+  void Note(int stage, int64_t update, double offdiagonal_ratio);
+  // The adaptive change that can be made now, already in force.
+  std::optional<RefreshChange> TakeDue();
+  // A change from update `from` on, which no stage has been granted yet; in
+  // force. Later adaptive plans are dropped.
+  absl::StatusOr<RefreshChange> Change(v1::RefreshPolicy policy, double period,
+                                       int64_t from);
+
+  // Last update that may be granted as things are known.
+  int64_t limit() const;
+  const RefreshPeriods& initial() const { return initial_; }
+  // Of one stage, by increasing `from`.
+  std::vector<worker::RefreshRule> rules(int stage) const;
+
+ private:
+  // The change a user or the config made last, among those with from <= update.
+  const RefreshChange& AskedAt(int64_t update) const;
+  void Add(const RefreshChange& change);
+
+  const RefreshInput input_;  // of the config
+  const int64_t interval_;    // K
+  const RefreshPeriods initial_;
+  std::vector<RefreshChange> changes_;  // by `from`; the first is the config's
+  int64_t boundary_;                    // b of the next adaptive plan
+  std::map<int, double> measured_;      // by stage, of update boundary_
+};
+
+}  // namespace gimbal::coordinator
