@@ -2,7 +2,9 @@
 // the load, whenever it was stopped and restarted.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <thread>
 
 #include "tests/support/local_pipeline.h"
@@ -230,6 +232,43 @@ TEST(Synchronous, StageCountAndScheduleChangeNothing) {
       EXPECT_EQ(result.losses, one.losses);
       EXPECT_EQ(result.weights, one.weights);
       EXPECT_EQ(result.evaluations, one.evaluations);
+    }
+  }
+}
+
+double LargestDifference(const std::vector<float>& a,
+                         const std::vector<float>& b) {
+  double worst = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    worst = std::max(worst, std::abs(double{a[i]} - double{b[i]}));
+  }
+  return worst;
+}
+
+// An update is the average over its samples, however they are cut into
+// microbatches: 6 x 1, 3 x 2 and 2 x 3 samples.
+TEST(Synchronous, MicrobatchSplitsAgree) {
+  std::vector<PipelineResult> results;
+  for (const auto& [microbatch, accumulate] :
+       {std::pair{6, 1}, {3, 2}, {2, 3}}) {
+    PipelineOptions options = OptionsOf({ScheduleKind::kGPipe, 2, accumulate});
+    options.optimizer = {.kind = OptimizerKind::kSgd};
+    options.microbatch = microbatch;
+    options.cuts.clear();
+    results.push_back(RunPipeline(options));
+    ASSERT_THAT(results.back().status, IsOk());
+  }
+  for (size_t k = 1; k < results.size(); ++k) {
+    for (const auto& [update, loss] : results[0].losses) {
+      EXPECT_NEAR(results[k].losses.at(update), loss, 2e-6) << update;
+      for (size_t s = 0; s < 2; ++s) {
+        const double squares = results[0].squares.at(update)[s];
+        EXPECT_NEAR(results[k].squares.at(update)[s], squares, 1e-5 * squares);
+      }
+    }
+    for (const auto& [name, weights] : results[0].weights) {
+      EXPECT_LT(LargestDifference(results[k].weights.at(name), weights), 1e-6)
+          << name;
     }
   }
 }

@@ -1,7 +1,7 @@
 // The pipeline against a plain program that knows nothing of pipelines: the
-// whole model on one thread, a list of old weights, and for each minibatch the
-// gradient at the composite point (w^(0)_{t-tau_0}, ...,
-// w^(P-1)_{t-tau_{P-1}}), applied to the newest weights.
+// whole model on one thread, a list of old weights, and for each microbatch the
+// gradient at the composite point of the versions that the stages' delays name,
+// averaged over the update's microbatches and applied to the newest weights.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -25,10 +25,11 @@ using Arena = std::vector<float>;
 
 class Reference {
  public:
-  // `delay[s]` in updates; accumulate = 1.
-  Reference(const PipelineOptions& options, std::vector<int64_t> delays)
+  // `behind[s]`: microbatches that the stage's forward of j is ahead of the
+  // newest backward, so that it sees the version of update (j - behind) / a.
+  Reference(const PipelineOptions& options, std::vector<int64_t> behind)
       : options_(options),
-        delays_(std::move(delays)),
+        behind_(std::move(behind)),
         tokens_(test_support::RandomTokens(3000, options.model.vocab, 1)),
         batches_(*tokens_, options.model.context, options.microbatch,
                  options.seed, true),
@@ -38,7 +39,7 @@ class Reference {
                 .last = true,
                 .microbatch = options.microbatch}),
         slot_(whole_.NewSlot()) {
-    const int stages = static_cast<int>(delays_.size());
+    const int stages = static_cast<int>(behind_.size());
     for (const StageSpec& spec :
          test_support::SplitEvenly(options.model, stages, options.microbatch)) {
       tables_.push_back(
@@ -53,27 +54,12 @@ class Reference {
 
   // Loss of update t, which is then applied.
   double Update(int64_t t) {
-    Arena composite(static_cast<size_t>(whole_.table().size()));
-    for (size_t s = 0; s < tables_.size(); ++s) {
-      const int64_t version = std::max<int64_t>(0, t - 1 - delays_[s]);
-      const Arena& old = history_[s][static_cast<size_t>(version)];
-      for (const Param& p : tables_[s]->params()) {
-        std::copy_n(old.begin() + p.offset, p.size(),
-                    composite.begin() + whole_.table().at(p.name).offset);
-      }
-    }
-    const auto samples =
-        static_cast<size_t>(options_.microbatch * options_.model.context);
-    std::vector<int32_t> tokens(samples), targets(samples);
-    batches_.Fill(t - 1, tokens.data(), targets.data());
-    whole_.Forward(composite.data(), {.tokens = tokens, .targets = targets},
-                   slot_.get());
-    const double loss = whole_.loss(*slot_);
-    Arena gradient(composite.size());
-    whole_.Backward(composite.data(), nullptr, 1.0, slot_.get(),
-                    gradient.data(), nullptr);
+    const int a = options_.schedule.accumulate;
+    Arena gradient(static_cast<size_t>(whole_.table().size()));
+    double loss = 0;
+    for (int64_t j = (t - 1) * a; j < t * a; ++j) loss += Add(j, &gradient);
     for (size_t s = 0; s < tables_.size(); ++s) UpdateStage(s, t, gradient);
-    return loss;
+    return loss / a;
   }
 
   Arena Weights(size_t stage, const std::string& name) const {
@@ -84,6 +70,30 @@ class Reference {
   const ParameterTable& table(size_t stage) const { return *tables_[stage]; }
 
  private:
+  // Adds the gradient of microbatch j, over the number of them per update; its
+  // loss.
+  double Add(int64_t j, Arena* gradient) {
+    const int a = options_.schedule.accumulate;
+    Arena composite(gradient->size());
+    for (size_t s = 0; s < tables_.size(); ++s) {
+      const int64_t version = std::max<int64_t>(0, j - behind_[s]) / a;
+      const Arena& old = history_[s][static_cast<size_t>(version)];
+      for (const Param& p : tables_[s]->params()) {
+        std::copy_n(old.begin() + p.offset, p.size(),
+                    composite.begin() + whole_.table().at(p.name).offset);
+      }
+    }
+    const auto samples =
+        static_cast<size_t>(options_.microbatch * options_.model.context);
+    std::vector<int32_t> tokens(samples), targets(samples);
+    batches_.Fill(j, tokens.data(), targets.data());
+    whole_.Forward(composite.data(), {.tokens = tokens, .targets = targets},
+                   slot_.get());
+    whole_.Backward(composite.data(), nullptr, 1.0 / a, slot_.get(),
+                    gradient->data(), nullptr);
+    return whole_.loss(*slot_);
+  }
+
   void UpdateStage(size_t s, int64_t t, const Arena& gradient) {
     Arena mine(static_cast<size_t>(tables_[s]->size()));
     for (const Param& p : tables_[s]->params()) {
@@ -104,7 +114,7 @@ class Reference {
   }
 
   const PipelineOptions options_;
-  const std::vector<int64_t> delays_;
+  const std::vector<int64_t> behind_;
   const std::unique_ptr<TokenSource> tokens_;
   const BatchSampler batches_;
   Stage<float> whole_;
@@ -115,15 +125,15 @@ class Reference {
 };
 
 void ExpectSameNumbers(const PipelineOptions& options,
-                       std::vector<int64_t> delays) {
+                       std::vector<int64_t> behind) {
   const PipelineResult result = RunPipeline(options);
   ASSERT_THAT(result.status, IsOk());
   compute::PrepareComputeThread();
-  Reference reference(options, delays);
+  Reference reference(options, behind);
   for (int64_t t = 1; t <= options.updates; ++t) {
     ASSERT_EQ(result.losses.at(t), reference.Update(t)) << "update " << t;
   }
-  for (size_t s = 0; s < delays.size(); ++s) {
+  for (size_t s = 0; s < behind.size(); ++s) {
     for (const Param& p : reference.table(s).params()) {
       EXPECT_EQ(result.weights.at(p.name), reference.Weights(s, p.name))
           << p.name;
@@ -138,6 +148,16 @@ TEST(Reference, FourAsynchronousStages) {
     options.optimizer = optimizer.spec;
     options.workers = 2;
     options.updates = 20;
+    ExpectSameNumbers(options, {3, 2, 1, 0});
+  }
+}
+
+// Updates average over their microbatches, each at versions of its own.
+TEST(Reference, FourAsynchronousStagesThatAccumulate) {
+  for (const int accumulate : {2, 3}) {
+    PipelineOptions options;
+    options.schedule = {ScheduleKind::kAsync1F1B, 4, accumulate};
+    options.updates = 12;
     ExpectSameNumbers(options, {3, 2, 1, 0});
   }
 }
