@@ -96,7 +96,9 @@ class Sweep {
       std::printf("%zu/%zu done, about %s left\n", runs_.size() - todo + done,
                   runs_.size(), FormatDuration(left).c_str());
       std::fflush(stdout);
-      GIMBAL_RETURN_IF_ERROR(Report());
+      if (!records_.empty()) {
+        GIMBAL_RETURN_IF_ERROR(WriteSweepReport(spec_, records_, out_));
+      }
     }
     if (stopping) return kInterrupted;
     return failed_ ? kRunFailed : kDone;
@@ -107,7 +109,10 @@ class Sweep {
       std::printf("no run is finished yet\n");
       return absl::OkStatus();
     }
-    return WriteSweepReport(spec_, records_, out_);
+    GIMBAL_RETURN_IF_ERROR(WriteSweepReport(spec_, records_, out_));
+    std::printf("%s: runs.csv, table.md, loss.svg, slowdown.svg, updates.svg\n",
+                out_.c_str());
+    return absl::OkStatus();
   }
 
  private:
@@ -209,8 +214,6 @@ absl::StatusOr<int> Run(const SweepOptions& options) {
     GIMBAL_ASSIGN_OR_RETURN(exit_code, sweep.Run());
   }
   GIMBAL_RETURN_IF_ERROR(sweep.Report());
-  std::printf("%s: runs.csv, table.md, loss.svg, slowdown.svg, updates.svg\n",
-              options.out.c_str());
   return exit_code;
 }
 
