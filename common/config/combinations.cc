@@ -121,6 +121,14 @@ class Mitigations {
 
 std::optional<BrokenCombination> CheckSchedule(const v1::RunConfig& config) {
   const v1::PipelineSection& pipeline = config.pipeline();
+  // A stage lists the actions of one update at a time.
+  constexpr int kMostMicrobatches = 100000;
+  if (config.batch().accumulate() > kMostMicrobatches) {
+    return BrokenCombination{
+        "batch.accumulate",
+        absl::StrCat("found ", config.batch().accumulate(),
+                     ", expected at most ", kMostMicrobatches)};
+  }
   if (pipeline.schedule() == v1::SCHEDULE_KIND_2BW &&
       config.batch().accumulate() < pipeline.stages()) {
     return BrokenCombination{

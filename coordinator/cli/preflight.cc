@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/config/paths.h"
@@ -26,13 +27,25 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// A run's name is a label of any characters; a folder's is not.
+std::string FolderName(const std::string& name) {
+  std::string folder = name.empty() ? "run" : name;
+  for (char& c : folder) {
+    const bool good = absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+                      c == '_' || c == '-' || c == '.';
+    if (!good) c = '_';
+  }
+  if (folder[0] == '.' || folder[0] == '-') folder[0] = '_';
+  return folder;
+}
+
 std::string DefaultRunDir(const std::string& name, double unix_seconds) {
   const auto now = static_cast<std::time_t>(unix_seconds);
   std::tm local = {};
   localtime_r(&now, &local);
   char stamp[32];
   std::strftime(stamp, sizeof(stamp), "%Y%m%d-%H%M%S", &local);
-  return absl::StrCat("runs/", name, "-", stamp);
+  return absl::StrCat("runs/", FolderName(name), "-", stamp);
 }
 
 absl::Status CheckDevice(const std::string& device) {

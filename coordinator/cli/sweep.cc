@@ -39,6 +39,11 @@ class Sweep {
   // Every config of the grid is loaded before anything runs, so that a mistake
   // shows in the first second.
   absl::Status Check() {
+    std::error_code ignored;
+    if (fs::exists(out_ + "/config.yaml", ignored)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          out_, ": is the folder of a run; give --out a folder of its own"));
+    }
     std::set<std::string> names;
     for (const SweepRun& run : runs_) {
       const absl::StatusOr<v1::RunConfig> config =

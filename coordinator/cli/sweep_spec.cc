@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/io/file.h"
@@ -84,6 +85,16 @@ class Reader {
                                      const SweepMethod& defaults) const {
     SweepMethod method = defaults;
     method.name = name;
+    // It becomes part of a folder's name.
+    const bool good = !name.empty() && std::ranges::all_of(name, [](char c) {
+      return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' ||
+             c == '-' || c == '+';
+    });
+    if (!good) {
+      return Error(map, absl::StrCat("method '", name,
+                                     "': expected a name of "
+                                     "letters, digits, '_', '-' and '+'"));
+    }
     if (map.IsNull()) return method;
     if (!map.IsMap()) return Error(map, "expected {a.b: value, ...}");
     map = YAML::Clone(map);

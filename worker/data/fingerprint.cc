@@ -57,16 +57,19 @@ absl::StatusOr<std::string> DataFingerprint(const std::string& path,
   }
   std::string text = absl::StrCat(found->second.tokens, " tokens");
   for (size_t i = 0; i < found->second.files.size(); ++i) {
-    std::string file;
-    if (i < found->second.sha256.size()) {
-      file = absl::StrCat("sha256 ", found->second.sha256[i]);
-    } else {
-      GIMBAL_ASSIGN_OR_RETURN(
-          const std::string whole,
-          FileFingerprint(absl::StrCat(path, "/", found->second.files[i])));
-      file = whole.substr(whole.find(", ") + 2);
+    const std::string file = absl::StrCat(path, "/", found->second.files[i]);
+    GIMBAL_ASSIGN_OR_RETURN(std::string now, FileFingerprint(file));
+    now = now.substr(now.find(", ") + 2);
+    const bool told = i < found->second.sha256.size();
+    const std::string then =
+        told ? absl::StrCat("sha256 ", found->second.sha256[i]) : now;
+    if (told && now.starts_with("sha256") && now != then) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(file, ": has changed since it was prepared (", now,
+                       "; meta.json says ", then, "): prepare the data again"));
     }
-    absl::StrAppend(&text, ", ", file);
+    absl::StrAppend(&text, ", ", then);
+    if (now.starts_with("sampled") && told) absl::StrAppend(&text, ", ", now);
   }
   return text;
 }

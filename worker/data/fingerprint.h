@@ -15,9 +15,9 @@ namespace gimbal::worker {
 // and misses every block is not seen.
 inline constexpr int64_t kWholeHashBytes = int64_t{256} << 20;
 
-// Of the file, or of one split of a prepared folder. The hashes of a prepared
-// folder are those that meta.json says; files are read only when it has none
-// (folders of earlier releases).
+// Of the file, or of one split of a prepared folder: of the hashes that
+// meta.json says, and of the sampled blocks of files too large to be hashed
+// again. INVALID_ARGUMENT when a file is not what meta.json says it was.
 absl::StatusOr<std::string> DataFingerprint(const std::string& path,
                                             DataFormat format,
                                             const std::string& split);

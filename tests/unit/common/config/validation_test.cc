@@ -32,6 +32,7 @@ const Refused kCases[] = {
     {{"model.heads=5"},
      "--set model.heads=5: model.heads: heads (5) must divide "
      "hidden (32)"},
+    {{"batch.accumulate=100001"}, "at most 100000"},
     {{"model.kv_heads=2"}, "must be 0 or equal to heads (4)"},
     {{"model.tie_embeddings=true"}, "only false"},
     {{"pipeline.stages=5"},

@@ -64,6 +64,13 @@ TEST_F(PreflightTest, RunFolderIsNamedAfterTheRunAndTheTime) {
   EXPECT_THAT(plan.run_dir, MatchesRegex("runs/demo-[0-9]{8}-[0-9]{6}"));
 }
 
+TEST_F(PreflightTest, ANameNeverLeavesTheFolderOfRuns) {
+  request_.run_dir = "";
+  request_.overrides.push_back("run.name='../../a b'");
+  ASSERT_OK_AND_ASSIGN(const TrainPlan plan, Check());
+  EXPECT_THAT(plan.run_dir, MatchesRegex("runs/_._.._a_b-[0-9]{8}-[0-9]{6}"));
+}
+
 TEST_F(PreflightTest, WorkersAreAtMostOnePerStage) {
   EXPECT_EQ(DefaultWorkers(1, 2), 1);
   EXPECT_EQ(DefaultWorkers(4, 2), 4);

@@ -75,6 +75,7 @@ TEST(SweepSpec, SaysWhatIsWrongAndWhere) {
   const std::string grid = "config: a\nlr: 1e-3\nseeds: 1\n";
   refused(grid + "methods: {a: }\nstages: [0]\n", "at least 1");
   refused(grid + "methods: {a: }\nstages: [x]\n", "'x'");
+  refused(grid + "methods: {../a: }\nstages: 1\n", "'../a'");
   refused(grid + "methods: {}\nstages: 1\n", "at least one method");
   refused(grid + "methods: {a: 5}\nstages: 1\n", "sweep.yaml:4");
   refused(grid + "methods: {a: }\nstages: 1\nbaseline: b\n",

@@ -58,6 +58,20 @@ TEST(DataFingerprint, APreparedFolderSaysItsHashes) {
   EXPECT_EQ(*DataFingerprint(out, DataFormat::kTokens, "train"), train);
 }
 
+TEST(DataFingerprint, AFileThatChangedUnderItsMetaIsRefused) {
+  const TempDir dir;
+  Write(dir / "a", "0123456789");
+  ASSERT_THAT(Prepare({.inputs = {dir / "a"}, .out = dir / "out"}), IsOk());
+  ASSERT_OK_AND_ASSIGN(const CorpusMeta meta, ReadCorpusMeta(dir / "out"));
+  const std::string file = dir / ("out/" + meta.splits.at("train").files[0]);
+  ASSERT_OK_AND_ASSIGN(std::string text, io::ReadFile(file));
+  text[0] = 'x';
+  Write(file, text);
+  EXPECT_THAT(DataFingerprint(dir / "out", DataFormat::kTokens, "train"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("has changed since it was prepared")));
+}
+
 TEST(DataFingerprint, HashesWithoutASenseAreRefused) {
   const TempDir dir;
   Write(dir / "a", "0123456789");
