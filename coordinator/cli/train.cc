@@ -59,7 +59,10 @@ int Report(int code, const std::string& run_dir, LocalCluster* cluster) {
   const absl::StatusOr<RunSummary> summary = ReadRunSummary(run_dir);
   if (summary.ok()) std::printf("\n%s", FormatSummary(*summary).c_str());
   std::fflush(stdout);
-  const std::string reason = summary.ok() ? summary->exit_reason : "";
+  // Without a summary (a full disk) the log tells.
+  const std::string reason =
+      summary.ok() ? summary->exit_reason
+                   : "no summary.json could be written; its log says more";
   switch (code) {
     case kDone:
       PrintNext(run_dir);
