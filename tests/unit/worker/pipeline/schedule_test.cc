@@ -187,9 +187,10 @@ INSTANTIATE_TEST_SUITE_P(All, EverySchedule, ::testing::ValuesIn([] {
                                  ScheduleKind::kGPipe, ScheduleKind::k2BW}) {
                              for (int stages : {1, 2, 3, 4, 8, 32}) {
                                for (int a : {1, 2, 3, 5, 8, 32}) {
-                                 if (kind == ScheduleKind::k2BW && a < stages) {
-                                   continue;
-                                 }
+                                 // Two versions need as many microbatches as
+                                 // stages; the others are told apart by fewer.
+                                 const bool two = kind == ScheduleKind::k2BW;
+                                 if (two ? a < stages : a > 8) continue;
                                  cases.push_back({kind, stages, a});
                                }
                              }
