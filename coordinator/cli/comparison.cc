@@ -47,6 +47,10 @@ std::vector<double> SmoothedLosses(std::span<const MetricsRow> rows,
   return means;
 }
 
+double FinalLoss(std::span<const MetricsRow> rows) {
+  return SmoothedLosses(rows, kLossWindow).back();
+}
+
 std::optional<int64_t> StepsToLoss(std::span<const MetricsRow> rows,
                                    double target) {
   const std::vector<double> means = SmoothedLosses(rows, kLossWindow);

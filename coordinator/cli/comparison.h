@@ -20,6 +20,9 @@ inline constexpr int kLossWindow = 50;
 std::vector<double> SmoothedLosses(std::span<const MetricsRow> rows,
                                    int window);
 
+// The mean of the last 50 losses, of all of them when there are fewer.
+double FinalLoss(std::span<const MetricsRow> rows);
+
 // First update at which the mean of the last 50 losses is at most `target`.
 // Updates before the 50th do not count, unless the run is shorter.
 std::optional<int64_t> StepsToLoss(std::span<const MetricsRow> rows,

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <deque>
 #include <filesystem>
 #include <set>
 #include <vector>
@@ -22,6 +21,7 @@
 #include "coordinator/cli/sweep_report.h"
 #include "coordinator/cli/sweep_spec.h"
 #include "coordinator/cli/sweep_table.h"
+#include "coordinator/cli/sweep_tuning.h"
 
 namespace gimbal::cli {
 namespace {
@@ -70,20 +70,17 @@ class Sweep {
   // The exit code.
   absl::StatusOr<int> Run() {
     const SignalQueue signals;
-    std::deque<const SweepRun*> waiting;
-    for (const SweepRun& run : runs_) {
-      if (!records_.contains(run.name)) waiting.push_back(&run);
-    }
-    std::printf("%zu runs, %zu of them done; %d at a time\n", runs_.size(),
-                records_.size(), jobs_);
+    std::vector<SweepRun> waiting = Waiting();
+    std::printf("%zu runs, %zu of them done; %d at a time\n",
+                waiting.size() + records_.size(), records_.size(), jobs_);
     const base::SteadyTime begin = base::Clock::Real().Now();
-    const size_t todo = waiting.size();
+    size_t done = 0;
     bool stopping = false;
     while (!running_.empty() || (!stopping && !waiting.empty())) {
       while (!stopping && !waiting.empty() &&
              static_cast<int>(running_.size()) < jobs_) {
-        GIMBAL_RETURN_IF_ERROR(Start(*waiting.front()));
-        waiting.pop_front();
+        GIMBAL_RETURN_IF_ERROR(Start(waiting.front()));
+        waiting.erase(waiting.begin());
       }
       if (IsStop(signals.Wait(std::chrono::milliseconds(200)))) {
         if (stopping) return kInterrupted;  // the children are killed
@@ -91,22 +88,26 @@ class Sweep {
         std::printf("stopping: each run ends at a checkpoint\n");
         for (Job& job : running_) job.child.Signal(SIGTERM);
       }
-      GIMBAL_ASSIGN_OR_RETURN(const int ended, Reap());
+      GIMBAL_ASSIGN_OR_RETURN(const size_t ended, Reap());
       if (ended == 0 || stopping) continue;
-      const size_t done = todo - waiting.size() - running_.size();
+      done += ended;
+      waiting = Waiting();
+      const size_t todo = waiting.size() + running_.size();
       const double seconds =
           base::Seconds(base::Clock::Real().Now() - begin).count();
-      const double left = seconds / static_cast<double>(done) *
-                          static_cast<double>(todo - done);
-      std::printf("%zu/%zu done, about %s left\n", runs_.size() - todo + done,
-                  runs_.size(), FormatDuration(left).c_str());
+      const double left =
+          seconds / static_cast<double>(done) * static_cast<double>(todo);
+      const size_t ready = records_.size() + failed_.size();
+      std::printf("%zu/%zu done, about %s left%s\n", ready, ready + todo,
+                  FormatDuration(left).c_str(),
+                  spec_.climb ? " before learning rates move on" : "");
       std::fflush(stdout);
       if (!records_.empty()) {
         GIMBAL_RETURN_IF_ERROR(WriteSweepReport(spec_, records_, out_));
       }
     }
     if (stopping) return kInterrupted;
-    return failed_ ? kRunFailed : kDone;
+    return failed_.empty() ? kDone : kRunFailed;
   }
 
   absl::Status Report() const {
@@ -122,9 +123,21 @@ class Sweep {
 
  private:
   struct Job {
-    const SweepRun* run;
+    SweepRun run;
     ChildProcess child;
   };
+
+  // Wanted runs that neither ended nor run.
+  std::vector<SweepRun> Waiting() const {
+    std::vector<SweepRun> waiting = WantedRuns(spec_, records_, failed_);
+    std::erase_if(waiting, [&](const SweepRun& run) {
+      return records_.contains(run.name) || failed_.contains(run.name) ||
+             std::ranges::any_of(running_, [&](const Job& job) {
+               return job.run.name == run.name;
+             });
+    });
+    return waiting;
+  }
 
   std::string DirOf(const SweepRun& run) const {
     return absl::StrCat(out_, "/runs/", run.name);
@@ -173,13 +186,13 @@ class Sweep {
     std::fflush(stdout);
     GIMBAL_ASSIGN_OR_RETURN(ChildProcess child,
                             ChildProcess::Start(argv, LogOf(run)));
-    running_.push_back({&run, std::move(child)});
+    running_.push_back({run, std::move(child)});
     return absl::OkStatus();
   }
 
   // Takes in the runs that have ended; their number.
-  absl::StatusOr<int> Reap() {
-    int ended = 0;
+  absl::StatusOr<size_t> Reap() {
+    size_t ended = 0;
     for (auto job = running_.begin(); job != running_.end();) {
       const std::optional<int> exit_code = job->child.Poll();
       if (!exit_code) {
@@ -187,12 +200,12 @@ class Sweep {
         continue;
       }
       ++ended;
-      const SweepRun& run = *job->run;
+      const SweepRun run = job->run;
       job = running_.erase(job);
       if (*exit_code == kDone) {
         GIMBAL_RETURN_IF_ERROR(ReadRecord(run));
       } else if (*exit_code != kInterrupted) {
-        failed_ = true;
+        failed_.insert(run.name);
         std::printf("%s failed with exit code %d, see %s\n", run.name.c_str(),
                     *exit_code, LogOf(run).c_str());
       }
@@ -206,7 +219,7 @@ class Sweep {
   const std::vector<SweepRun> runs_;
   SweepRecords records_;
   std::vector<Job> running_;
-  bool failed_ = false;
+  std::set<std::string> failed_;
 };
 
 absl::StatusOr<int> Run(const SweepOptions& options) {

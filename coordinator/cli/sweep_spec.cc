@@ -118,7 +118,7 @@ absl::StatusOr<SweepSpec> ReadSpec(const Reader& reader,
                                    const YAML::Node& root) {
   GIMBAL_RETURN_IF_ERROR(reader.CheckKeys(
       root, {"config", "set", "methods", "stages", "lr", "seeds", "targets",
-             "baseline", "workers", "jobs"}));
+             "baseline", "workers", "jobs", "tuning"}));
   for (const char* key : {"config", "methods", "stages", "lr", "seeds"}) {
     if (!root[key]) {
       return reader.Error(root, absl::StrCat("the key '", key, "' is missing"));
@@ -154,6 +154,13 @@ absl::StatusOr<SweepSpec> ReadSpec(const Reader& reader,
                             reader.Numbers<int>(root[key], 1));
     *value = numbers.front();
   }
+  if (root["tuning"]) {
+    const auto tuning = root["tuning"].as<std::string>("");
+    if (tuning != "all" && tuning != "climb") {
+      return reader.Error(root["tuning"], "expected 'all' or 'climb'");
+    }
+    spec.climb = tuning == "climb";
+  }
   spec.baseline = spec.methods.front().name;
   if (root["baseline"]) spec.baseline = root["baseline"].as<std::string>("");
   const bool known = std::ranges::any_of(
@@ -179,14 +186,18 @@ absl::StatusOr<SweepSpec> ReadSweepSpec(const std::string& path) {
   }
 }
 
+std::string RunName(const std::string& method, int stages,
+                    const std::string& lr, const std::string& seed) {
+  return absl::StrCat(method, "-P", stages, "-lr", lr, "-s", seed);
+}
+
 std::vector<SweepRun> RunsOf(const SweepSpec& spec) {
   std::vector<SweepRun> runs;
   for (const std::string& seed : spec.seeds) {
     for (const SweepMethod& method : spec.methods) {
       for (const int stages : method.stages) {
         for (const std::string& lr : method.lrs) {
-          SweepRun run{.name = absl::StrCat(method.name, "-P", stages, "-lr",
-                                            lr, "-s", seed),
+          SweepRun run{.name = RunName(method.name, stages, lr, seed),
                        .method = method.name,
                        .stages = stages,
                        .lr = lr,

@@ -13,6 +13,11 @@
 //   baseline: adamw                       # default: the first method
 //   workers: 1                            # of each run; default 1
 //   jobs: 2                               # runs at a time; default 1
+//   tuning: climb                         # or all, the default
+//
+// With `tuning: all` every learning rate runs with every seed. With `climb` the
+// first seed finds a method's learning rate, from the middle of the grid to
+// better neighbours, and the other seeds run only there.
 //
 // A method may narrow the grid for itself with the keys `stages` and `lr`.
 #pragma once
@@ -40,6 +45,7 @@ struct SweepSpec {
   std::string baseline;
   int workers = 1;
   int jobs = 1;
+  bool climb = false;
 };
 
 struct SweepRun {
@@ -54,7 +60,10 @@ struct SweepRun {
 // INVALID_ARGUMENT with file and line.
 absl::StatusOr<SweepSpec> ReadSweepSpec(const std::string& path);
 
-// In an order that shows something early: seed by seed.
+std::string RunName(const std::string& method, int stages,
+                    const std::string& lr, const std::string& seed);
+
+// The whole grid, in an order that shows something early: seed by seed.
 std::vector<SweepRun> RunsOf(const SweepSpec& spec);
 
 }  // namespace gimbal::cli

@@ -9,10 +9,6 @@
 namespace gimbal::cli {
 namespace {
 
-double FinalLoss(const RunRecord& run) {
-  return SmoothedLosses(run.rows, kLossWindow).back();
-}
-
 // Runs of one method, stage count and learning rate.
 struct Cell {
   std::string lr;
@@ -20,7 +16,7 @@ struct Cell {
 
   double mean_final_loss() const {
     double sum = 0;
-    for (const RunRecord* run : runs) sum += FinalLoss(*run);
+    for (const RunRecord* run : runs) sum += FinalLoss(run->rows);
     return sum / static_cast<double>(runs.size());
   }
 };
@@ -60,8 +56,8 @@ SweepGroup GroupOf(const std::string& method, int stages, const Cell& cell,
                    .losses = MeanLosses(cell)};
   double low = INFINITY, high = -INFINITY, seconds = 0, updates = 0;
   for (const RunRecord* run : cell.runs) {
-    low = std::min(low, FinalLoss(*run));
-    high = std::max(high, FinalLoss(*run));
+    low = std::min(low, FinalLoss(run->rows));
+    high = std::max(high, FinalLoss(run->rows));
     seconds += run->rows.back().seconds;
     updates += static_cast<double>(run->rows.size());
   }
@@ -113,27 +109,17 @@ std::string Number(std::optional<double> value, const char* format) {
 std::vector<SweepGroup> GroupsOf(const SweepSpec& spec,
                                  const SweepRecords& records,
                                  const std::vector<double>& targets) {
-  const std::vector<SweepRun> runs = RunsOf(spec);
   std::vector<SweepGroup> groups;
   for (const SweepMethod& method : spec.methods) {
     for (const int stages : method.stages) {
-      std::vector<Cell> cells;
-      for (const std::string& lr : method.lrs) {
-        Cell cell{.lr = lr};
-        for (const SweepRun& run : runs) {
-          if (run.method != method.name || run.stages != stages ||
-              run.lr != lr) {
-            continue;
-          }
-          const auto record = records.find(run.name);
-          if (record != records.end()) cell.runs.push_back(&record->second);
-        }
-        if (!cell.runs.empty()) cells.push_back(std::move(cell));
+      Cell cell{.lr = BestLr(spec, method, stages, records)};
+      for (const std::string& seed : spec.seeds) {
+        const auto record =
+            records.find(RunName(method.name, stages, cell.lr, seed));
+        if (record != records.end()) cell.runs.push_back(&record->second);
       }
-      if (cells.empty()) continue;
-      const auto best = std::ranges::min_element(
-          cells, {}, [](const Cell& cell) { return cell.mean_final_loss(); });
-      groups.push_back(GroupOf(method.name, stages, *best, targets));
+      if (cell.runs.empty()) continue;
+      groups.push_back(GroupOf(method.name, stages, cell, targets));
     }
   }
   FillSlowdowns(spec.baseline, &groups);
@@ -167,7 +153,7 @@ std::string RunsCsv(const SweepSpec& spec, const SweepRecords& records,
     }
     absl::StrAppendFormat(&csv, "%s,%s,%d,%s,%s,%d,%.6f,%s,%.1f", run.name,
                           run.method, run.stages, run.lr, run.seed,
-                          record.rows.size(), FinalLoss(record), valid,
+                          record.rows.size(), FinalLoss(record.rows), valid,
                           record.rows.back().seconds);
     for (const double target : targets) {
       const std::optional<int64_t> steps = StepsToLoss(record.rows, target);

@@ -1,18 +1,17 @@
 // What the runs of a sweep say together. Pure.
 //
-// A group is a method at a stage count. Its learning rate is the one of the
-// grid with the lowest mean final loss over the seeds; every other number of
-// the group is taken there. Updates to a loss are means over the seeds, and
+// A group is a method at a stage count. Every number of it is taken at its best
+// learning rate (BestLr). Updates to a loss are means over the seeds, and
 // missing when one seed never reached it.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "coordinator/cli/run_record.h"
 #include "coordinator/cli/sweep_spec.h"
+#include "coordinator/cli/sweep_tuning.h"
 
 namespace gimbal::cli {
 
@@ -31,9 +30,6 @@ struct SweepGroup {
   double seconds_per_update = 0;
   std::vector<double> losses;  // smoothed, mean over the seeds
 };
-
-// By name of the run; runs that are missing or not finished are left out.
-using SweepRecords = std::map<std::string, RunRecord>;
 
 std::vector<SweepGroup> GroupsOf(const SweepSpec& spec,
                                  const SweepRecords& records,

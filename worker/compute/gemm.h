@@ -1,4 +1,5 @@
-// C = alpha op(A) op(B) + beta C for row-major matrices, by OpenBLAS.
+// C = alpha op(A) op(B) + beta C for row-major matrices: small ones by
+// worker/compute/small_gemm.h, others by OpenBLAS.
 //
 // op(A) is m x k, op(B) is k x n, C is m x n; ld* is the distance between rows
 // as stored. C overlaps neither A nor B. With beta = 0, C need not be
