@@ -8,6 +8,7 @@
 #include "common/base/random.h"
 #include "worker/compute/gemm.h"
 #include "worker/optim/lapack.h"
+#include "worker/optim/qr.h"
 
 namespace gimbal::worker {
 namespace {
@@ -34,11 +35,6 @@ void SortDescending(const T* keys, std::span<int> order) {
   std::sort(order.begin(), order.end(), [keys](int a, int b) {
     return keys[a] != keys[b] ? keys[a] > keys[b] : a < b;
   });
-}
-
-template <typename T>
-T Dot(int64_t n, const T* a, const T* b) {
-  return std::inner_product(a, a + n, b, T{0});
 }
 
 template <typename T>
@@ -135,13 +131,9 @@ double OrthogonalityError(int64_t n, const T* basis, std::span<T> scratch) {
   T* z = y + n;  // Q Q^T x
   for (int64_t i = 0; i < n; ++i) {
     x[i] = base::RandomBits(kSeed, 0, static_cast<uint64_t>(i)) & 1 ? 1 : -1;
-    y[i] = 0;
   }
-  for (int64_t i = 0; i < n; ++i) y[i] = Dot(n, basis + i * n, x);
-  std::fill_n(z, n, T{0});
-  for (int64_t i = 0; i < n; ++i) {
-    for (int64_t j = 0; j < n; ++j) z[j] += y[i] * basis[i * n + j];
-  }
+  TimesVector(false, n, basis, x, y);
+  TimesVector(true, n, basis, y, z);
   double error = 0;
   for (int64_t i = 0; i < n; ++i) {
     const double e = static_cast<double>(z[i]) - x[i];

@@ -10,6 +10,7 @@
 #include "worker/optim/basis.h"
 #include "worker/optim/kernels.h"
 #include "worker/optim/lapack.h"
+#include "worker/optim/qr.h"
 
 namespace gimbal::worker {
 namespace {

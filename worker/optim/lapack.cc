@@ -7,15 +7,6 @@
 
 // Fortran symbols of LAPACK, with the hidden lengths of character arguments.
 extern "C" {
-void sgeqrf_(const int* m, const int* n, float* a, const int* lda, float* tau,
-             float* work, const int* lwork, int* info);
-void dgeqrf_(const int* m, const int* n, double* a, const int* lda, double* tau,
-             double* work, const int* lwork, int* info);
-void sorgqr_(const int* m, const int* n, const int* k, float* a, const int* lda,
-             const float* tau, float* work, const int* lwork, int* info);
-void dorgqr_(const int* m, const int* n, const int* k, double* a,
-             const int* lda, const double* tau, double* work, const int* lwork,
-             int* info);
 void ssyevd_(const char* jobz, const char* uplo, const int* n, float* a,
              const int* lda, float* w, float* work, const int* lwork,
              int* iwork, const int* liwork, int* info, size_t, size_t);
@@ -42,8 +33,8 @@ template <>
 struct Routines<float> {
   static constexpr auto syrk = cblas_ssyrk;
   static constexpr auto symm = cblas_ssymm;
-  static constexpr auto geqrf = sgeqrf_;
-  static constexpr auto orgqr = sorgqr_;
+  static constexpr auto dot = cblas_sdot;
+  static constexpr auto gemv = cblas_sgemv;
   static constexpr auto syevd = ssyevd_;
   static constexpr auto gesdd = sgesdd_;
 };
@@ -52,8 +43,8 @@ template <>
 struct Routines<double> {
   static constexpr auto syrk = cblas_dsyrk;
   static constexpr auto symm = cblas_dsymm;
-  static constexpr auto geqrf = dgeqrf_;
-  static constexpr auto orgqr = dorgqr_;
+  static constexpr auto dot = cblas_ddot;
+  static constexpr auto gemv = cblas_dgemv;
   static constexpr auto syevd = dsyevd_;
   static constexpr auto gesdd = dgesdd_;
 };
@@ -75,25 +66,25 @@ void SyrkColumns(int64_t n, int64_t k, T alpha, const T* a, T beta, T* c) {
 }
 
 template <typename T>
+T Dot(int64_t n, const T* a, const T* b) {
+  return Routines<T>::dot(static_cast<int>(n), a, 1, b, 1);
+}
+
+template <typename T>
+void TimesVector(bool transposed, int64_t n, const T* a, const T* x, T* y) {
+  const int side = static_cast<int>(n);
+  Routines<T>::gemv(CblasRowMajor, transposed ? CblasTrans : CblasNoTrans, side,
+                    side, T{1}, a, side, x, 1, T{0}, y, 1);
+}
+
+template <typename T>
 void SymmRight(int64_t n, const T* x, const T* s, T* y) {
   const int side = static_cast<int>(n);
   Routines<T>::symm(CblasRowMajor, CblasRight, CblasLower, side, side, T{1}, s,
                     side, x, side, T{0}, y, side);
 }
 
-// Both scratch layouts: n elements (tau or eigenvalues), then LAPACK's work.
-template <typename T>
-int64_t QrScratchSize(int64_t n) {
-  const int side = static_cast<int>(n), query = -1;
-  int info = 0;
-  T factor = 0, generate = 0;
-  Routines<T>::geqrf(&side, &side, nullptr, &side, nullptr, &factor, &query,
-                     &info);
-  Routines<T>::orgqr(&side, &side, &side, nullptr, &side, nullptr, &generate,
-                     &query, &info);
-  return n + static_cast<int64_t>(std::max(factor, generate));
-}
-
+// Scratch: n eigenvalues, then LAPACK's work.
 // The documented minimum of syevd with vectors.
 template <typename T>
 int64_t EigenScratchSize(int64_t n) {
@@ -101,19 +92,6 @@ int64_t EigenScratchSize(int64_t n) {
 }
 
 int64_t EigenIntScratchSize(int64_t n) { return 3 + 5 * n; }
-
-template <typename T>
-void OrthonormalizeRows(int64_t n, int64_t count, T* a, std::span<T> scratch) {
-  const int side = static_cast<int>(n);
-  const int vectors = static_cast<int>(count);
-  T* tau = scratch.data();
-  T* work = tau + n;
-  const int work_size = static_cast<int>(QrScratchSize<T>(n) - n);
-  int info = 0;
-  Routines<T>::geqrf(&side, &vectors, a, &side, tau, work, &work_size, &info);
-  Routines<T>::orgqr(&side, &side, &vectors, a, &side, tau, work, &work_size,
-                     &info);
-}
 
 template <typename T>
 bool EigenvectorRows(int64_t n, T* a, std::span<T> scratch,
@@ -169,11 +147,11 @@ bool SingularVectorRows(int64_t rows, int64_t cols, T* a, T* left, T* right,
 #define GIMBAL_INSTANTIATE(T)                                                  \
   template void SyrkRows(int64_t, int64_t, T, const T*, T, T*);                \
   template void SyrkColumns(int64_t, int64_t, T, const T*, T, T*);             \
+  template T Dot(int64_t, const T*, const T*);                                 \
+  template void TimesVector(bool, int64_t, const T*, const T*, T*);            \
   template void SymmRight(int64_t, const T*, const T*, T*);                    \
-  template int64_t QrScratchSize<T>(int64_t);                                  \
   template int64_t EigenScratchSize<T>(int64_t);                               \
   template int64_t SvdScratchSize<T>(int64_t, int64_t);                        \
-  template void OrthonormalizeRows(int64_t, int64_t, T*, std::span<T>);        \
   template bool SingularVectorRows(int64_t, int64_t, T*, T*, T*, std::span<T>, \
                                    std::span<int>);                            \
   template bool EigenvectorRows(int64_t, T*, std::span<T>, std::span<int>);

@@ -26,9 +26,14 @@ void SyrkColumns(int64_t n, int64_t k, T alpha, const T* a, T beta, T* c);
 template <typename T>
 void SymmRight(int64_t n, const T* x, const T* s, T* y);
 
-// Elements of scratch that OrthonormalizeRows and EigenvectorRows need.
 template <typename T>
-int64_t QrScratchSize(int64_t n);
+T Dot(int64_t n, const T* a, const T* b);
+
+// y = a x, or a^T x when transposed, for a [n, n].
+template <typename T>
+void TimesVector(bool transposed, int64_t n, const T* a, const T* x, T* y);
+
+// Elements of scratch that EigenvectorRows needs.
 template <typename T>
 int64_t EigenScratchSize(int64_t n);
 int64_t EigenIntScratchSize(int64_t n);
@@ -37,12 +42,6 @@ int64_t EigenIntScratchSize(int64_t n);
 template <typename T>
 int64_t SvdScratchSize(int64_t rows, int64_t cols);
 int64_t SvdIntScratchSize(int64_t rows, int64_t cols);
-
-// Replaces the first `count` rows of a [n, n] by the orthonormal rows that
-// Gram-Schmidt from the first row on gives, up to signs (blocked Householder
-// QR), and the others by rows that complete the basis. Complete for every rank.
-template <typename T>
-void OrthonormalizeRows(int64_t n, int64_t count, T* a, std::span<T> scratch);
 
 // Replaces a [n, n], symmetric, by its eigenvectors as rows, by increasing
 // eigenvalue. False when the iteration does not converge; `a` is lost then.

@@ -102,39 +102,6 @@ TYPED_TEST(LapackTest, SymmRightReadsTheLowerTriangleAlone) {
   }
 }
 
-TYPED_TEST(LapackTest, OrthonormalizeRowsKeepsTheLeadingSpans) {
-  using T = TypeParam;
-  for (int64_t n : {1, 2, 7, 40}) {
-    const auto a = Normal<T>(n * n, 1);
-    auto q = a;
-    std::vector<T> scratch(QrScratchSize<T>(n));
-    OrthonormalizeRows<T>(n, n, q.data(), scratch);
-    ExpectOrthonormalRows(q, n, this->kTolerance);
-    // Row i of `a` lies in the span of the first i + 1 rows of q.
-    for (int64_t i = 0; i < n; ++i) {
-      for (int64_t j = i + 1; j < n; ++j) {
-        double dot = 0;
-        for (int64_t k = 0; k < n; ++k) {
-          dot += double{a[i * n + k]} * q[j * n + k];
-        }
-        EXPECT_NEAR(dot, 0, this->kTolerance);
-      }
-    }
-  }
-}
-
-TYPED_TEST(LapackTest, OrthonormalizeRowsCompletesEveryRank) {
-  using T = TypeParam;
-  const int64_t n = 9;
-  for (int64_t rank : {0, 1, 4}) {
-    auto q = Normal<T>(n * n, 1);
-    std::fill(q.begin() + rank * n, q.end(), T{0});
-    std::vector<T> scratch(QrScratchSize<T>(n));
-    OrthonormalizeRows<T>(n, n, q.data(), scratch);
-    ExpectOrthonormalRows(q, n, this->kTolerance);
-  }
-}
-
 TYPED_TEST(LapackTest, EigenvectorRowsDiagonalize) {
   using T = TypeParam;
   for (int64_t n : {1, 2, 7, 40}) {
