@@ -162,7 +162,7 @@ class LocalPipeline {
       staleness[static_cast<size_t>(report.stage)] = report.staleness;
       if (report.loss) result_.losses[report.update] = *report.loss;
     }
-    if (options_.on_update) options_.on_update();
+    if (options_.on_update) options_.on_update(report);
   }
 
   void Connect() {

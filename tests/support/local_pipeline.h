@@ -48,8 +48,9 @@ struct PipelineOptions {
   // Restart from the snapshots below this folder, taken at this update.
   std::string checkpoint_root;
   int64_t start = 0;
-  // Called after each action of the executors that a test wants to disturb.
-  std::function<void()> on_update;
+  // Called on the worker's thread after every update of a stage, for tests that
+  // want to disturb it or make it slow.
+  std::function<void(const worker::UpdateReport&)> on_update;
 };
 
 struct PipelineResult {

@@ -69,7 +69,9 @@ int64_t Measured(const v1::RunConfig& config, int workers) {
   malloc_trim(0);
   const int64_t before = base::RssBytes();
   int64_t peak = 0;
-  options.on_update = [&] { peak = std::max(peak, base::RssBytes()); };
+  options.on_update = [&](const worker::UpdateReport&) {
+    peak = std::max(peak, base::RssBytes());
+  };
   EXPECT_THAT(RunPipeline(options).status, IsOk());
   return peak - before;
 }
