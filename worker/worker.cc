@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/process.h"
@@ -169,7 +170,16 @@ void Worker::Handle(SessionClient& session, v1::CoordinatorMessage message) {
         message.generation(), std::move(*message.mutable_assignment()), data_,
         *listener_,
         [&session](v1::WorkerMessage out) { session.Send(std::move(out)); }));
-  } else if (message.has_grant() && run_ != nullptr &&
+  } else if (run_ == nullptr) {
+    return;
+  } else if (message.has_rewire()) {
+    base::LogInfo(absl::StrCat("generation ", message.generation(),
+                               ": keeps its stages, connects edges ",
+                               absl::StrJoin(message.rewire().edges(), ", ")));
+    run_->Rewire(message.generation(), message.rewire());
+  } else if (message.has_committed()) {
+    run_->Committed(message.committed().update());
+  } else if (message.has_grant() &&
              run_->generation() == message.generation()) {
     run_->Extend(message.grant());
   }

@@ -13,8 +13,10 @@ absl::StatusOr<std::optional<CheckpointContent>> SnapshotCollector::Add(
     return absl::InternalError(absl::StrCat("snapshot of stage ", stage,
                                             ", expected 0 to ", stages_ - 1));
   }
+  if (whole_.contains(snapshot.update())) return std::nullopt;
   Open& open = open_[snapshot.update()];
   open.written.resize(stages_);
+  if (open.written[stage]) return std::nullopt;
   open.written[stage] = true;
   open.seconds = std::max(open.seconds, snapshot.seconds());
   const bool first_error = !snapshot.error().empty() && !open.given_up;
@@ -33,7 +35,10 @@ absl::StatusOr<std::optional<CheckpointContent>> SnapshotCollector::Add(
     for (auto& [path, file] : open.files) content.files.push_back(file);
   }
   const bool good = whole && !open.given_up;
-  if (whole) open_.erase(snapshot.update());
+  if (whole) {
+    open_.erase(snapshot.update());
+    whole_.insert(snapshot.update());
+  }
   if (first_error) {
     return absl::DataLossError(absl::StrCat("stage ", stage, " at update ",
                                             snapshot.update(), ": ",

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,14 @@ class SnapshotCollector {
   explicit SnapshotCollector(int stages) : stages_(stages) {}
 
   // Forgets what is not whole yet (the stages start again from an older cut).
-  void Restart() { open_.clear(); }
+  void Restart() {
+    open_.clear();
+    whole_.clear();
+  }
 
+  // A stage that is replayed writes again what it wrote: the second time is
+  // ignored.
+  //
   // The checkpoint, once the snapshot is the last one of it; nothing before.
   // DATA_LOSS when a stage could not write its part: the checkpoint is given
   // up, and its other parts are ignored. INTERNAL for an unknown stage or two
@@ -45,6 +52,7 @@ class SnapshotCollector {
 
   const int stages_;
   std::map<int64_t, Open> open_;  // by update
+  std::set<int64_t> whole_;       // updates
 };
 
 }  // namespace gimbal::coordinator

@@ -23,6 +23,7 @@ VersionLedger::VersionLedger(const worker::ScheduleSpec& schedule,
                              int64_t start)
     : schedule_(schedule),
       versions_(schedule.stages, start),
+      told_(versions_),
       rows_taken_(start) {}
 
 absl::Status VersionLedger::Record(const v1::StageUpdate& report) {
@@ -32,10 +33,10 @@ absl::Status VersionLedger::Record(const v1::StageUpdate& report) {
     return absl::InternalError(absl::StrCat(
         "report of stage ", stage, ", expected 0 to ", schedule_.stages - 1));
   }
-  if (update != versions_[stage] + 1) {
-    return absl::InternalError(
-        absl::StrCat("stage ", stage, " reported update ", update,
-                     ", expected ", versions_[stage] + 1));
+  if (update != told_[stage] + 1) {
+    return absl::InternalError(absl::StrCat("stage ", stage,
+                                            " reported update ", update,
+                                            ", expected ", told_[stage] + 1));
   }
   const int64_t expected = worker::ExpectedStaleness(schedule_, stage, update);
   if (report.staleness() != expected) {
@@ -48,6 +49,8 @@ absl::Status VersionLedger::Record(const v1::StageUpdate& report) {
   if (report.has_loss()) {
     GIMBAL_RETURN_IF_ERROR(CheckFinite(report.loss(), "loss", update, stage));
   }
+  told_[stage] = update;
+  if (update <= versions_[stage]) return CheckReplay(report);
   versions_[stage] = update;
 
   const size_t index = update - rows_taken_ - 1;
@@ -70,6 +73,8 @@ absl::Status VersionLedger::Record(const v1::Evaluation& report) {
   GIMBAL_RETURN_IF_ERROR(
       CheckFinite(report.loss(), "held-out loss", report.update(), last));
   const int64_t index = report.update() - rows_taken_ - 1;
+  // A replay tells what is known.
+  if (index < 0 && report.update() <= told_[last]) return absl::OkStatus();
   if (report.update() > versions_[last] || index < 0 ||
       !evaluated_.contains(report.update())) {
     return absl::InternalError(
@@ -77,8 +82,27 @@ absl::Status VersionLedger::Record(const v1::Evaluation& report) {
                      " was reported, the last stage stands at ",
                      versions_[last], " and no such evaluation is open"));
   }
-  open_[index].row.valid_loss = report.loss();
+  std::optional<double>& loss = open_[index].row.valid_loss;
+  if (loss.has_value() && *loss != report.loss()) {
+    return absl::InternalError(absl::StrCat(
+        "the replay gave the held-out loss ", report.loss(), " at update ",
+        report.update(), ", it was ", *loss, " before"));
+  }
+  loss = report.loss();
   return absl::OkStatus();
+}
+
+absl::Status VersionLedger::CheckReplay(const v1::StageUpdate& report) const {
+  const int64_t index = report.update() - rows_taken_ - 1;
+  if (index < 0) return absl::OkStatus();  // its row is written
+  const OpenRow& open = open_[index];
+  const bool same =
+      open.square_sums[report.stage()] == report.gradient_square_sum() &&
+      (!report.has_loss() || open.loss == report.loss());
+  if (same) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(
+      "the replay of stage ", report.stage(), " gave other numbers for update ",
+      report.update(), " than the first run: one of them is wrong"));
 }
 
 bool VersionLedger::Complete(const OpenRow& open) const {

@@ -2,8 +2,9 @@
 // metrics rows assembled from them. Pure; not thread-safe.
 //
 // The ledger asserts the contract while the run goes: updates come one by one
-// per stage, staleness is exactly what the schedule says, and every number is
-// finite. The first violation is returned as an error that the run fails with.
+// per stage, staleness is exactly what the schedule says, every number is
+// finite, and a stage that is replayed says again what it said before. The
+// first violation is returned as an error that the run fails with.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +27,12 @@ class VersionLedger {
 
   // Row `update` waits for its held-out loss. Call before it is reported.
   void ExpectEvaluation(int64_t update) { evaluated_.insert(update); }
+
+  // The stage starts again right after update `cut` and will report once more
+  // what it reported from there on.
+  void Replay(int stage, int64_t cut) { told_[stage] = cut; }
+  // A stage has not come back yet to where it was.
+  bool replaying() const { return told_ != versions_; }
 
   // INTERNAL for an update out of order, an unknown stage or a staleness that
   // is not the expected one; OUT_OF_RANGE for a number that is not finite.
@@ -53,7 +60,10 @@ class VersionLedger {
   bool Complete(const OpenRow& open) const;
 
   worker::ScheduleSpec schedule_;
+  absl::Status CheckReplay(const v1::StageUpdate& report) const;
+
   std::vector<int64_t> versions_;
+  std::vector<int64_t> told_;  // in the stage's present life
   int64_t rows_taken_;
   std::deque<OpenRow> open_;  // rows_taken_ + 1, ...
   std::set<int64_t> evaluated_;

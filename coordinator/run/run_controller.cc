@@ -112,7 +112,7 @@ absl::Status RunController::Receive(const v1::WorkerMessage& message,
   if (message.has_heartbeat()) {
     NotePeakRss(worker, message.heartbeat().peak_rss_bytes());
   }
-  if (generation_ > 0 && message.generation() == generation_) {
+  if (Counts(message)) {
     switch (message.body_case()) {
       case v1::WorkerMessage::kHeartbeat:
         NoteStages(message.heartbeat().stages());
@@ -143,6 +143,17 @@ absl::Status RunController::Receive(const v1::WorkerMessage& message,
   return absl::OkStatus();
 }
 
+// What a worker says of its stages holds as long as they are its own. Ready and
+// failures are about the edges of one generation.
+bool RunController::Counts(const v1::WorkerMessage& message) const {
+  const auto hosting = hosting_.find(message.worker_id());
+  if (hosting == hosting_.end()) return false;
+  const int64_t since = message.has_ready() || message.has_failure()
+                            ? generation_
+                            : hosting->second.since;
+  return message.generation() >= since && message.generation() <= generation_;
+}
+
 void RunController::SessionEnded(int64_t worker, base::SteadyTime now) {
   Lose(worker, Loss::kConnection, now);
 }
@@ -164,27 +175,35 @@ void RunController::OnReady(int64_t worker, base::SteadyTime now) {
   }
   if (machine_.state() != v1::RUN_STATE_CONNECTING) return;
   ready_.insert(worker);
+  hosting_[worker].loaded = true;
   for (int64_t slot : slots_) {
     if (!ready_.contains(slot)) return;
   }
+  broken_edges_.clear();
   if (!started_.has_value()) started_ = now;
   if (!recoveries_.empty() && recoveries_.back().recovered_seconds == 0) {
     recoveries_.back().recovered_seconds = SecondsAt(now);
     SaveRecovery();
   }
-  window_.Observe(start_, /*used_up=*/false, now);
+  window_.Observe(ledger_.common_version(), /*used_up=*/false, now);
   Transition(v1::RUN_STATE_RUNNING,
-             absl::StrCat("all workers are ready at update ", start_));
+             absl::StrCat("all workers are ready at update ",
+                          ledger_.common_version()));
 }
 
 void RunController::OnFailure(int64_t worker, const v1::WorkerFailure& failure,
                               base::SteadyTime now) {
   const std::string reason = absl::StrCat(
       "worker ", worker, ", stage ", failure.stage(), ": ", failure.reason());
-  if (failure.kind() != v1::WorkerFailure::KIND_LINK || failure.stage() < 0 ||
-      failure.stage() >= stages_) {
+  const bool edge_failed = failure.kind() == v1::WorkerFailure::KIND_LINK ||
+                           failure.kind() == v1::WorkerFailure::KIND_REPLAY;
+  if (!edge_failed || failure.stage() < 0 || failure.stage() >= stages_) {
     Fail(reason);
     return;
+  }
+  broken_edges_.insert(failure.edge());
+  if (failure.kind() == v1::WorkerFailure::KIND_REPLAY) {
+    must_go_back_ = failure.reason();
   }
   Recover(failure.stage(), reason, now);
 }

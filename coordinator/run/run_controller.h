@@ -11,10 +11,11 @@
 //   if (run.exit_code()) ...                          // the run is over
 // clang-format on
 //
-// Restarting after a loss and resuming a run are the same act: take the newest
-// good checkpoint, drop the metrics rows beyond it, assign every stage from
-// there under a new generation. What then happens is what would have happened
-// anyway, so neither shows in the numbers.
+// A loss has two cures, and neither shows in the numbers. Replay: the lost
+// stages start from the newest checkpoint under a new generation and are fed
+// again what their neighbours have kept; all others stay as they are. Going
+// back, which is also how a run is resumed: drop the metrics rows beyond the
+// newest good checkpoint and assign every stage from there.
 //
 // Grants: stages run up to `until`; what is decided about a later update goes
 // out with the grant that first covers it, so it reaches every stage in time.
@@ -112,6 +113,7 @@ class RunController {
   };
 
   // run_controller.cc
+  bool Counts(const v1::WorkerMessage& message) const;
   void NoteNumerics(const std::string& numerics);
   void OnReady(int64_t worker, base::SteadyTime now);
   void OnFailure(int64_t worker, const v1::WorkerFailure& failure,
@@ -123,6 +125,12 @@ class RunController {
   void End(v1::RunState state, int exit_code, const std::string& reason);
   void EndEarly(const std::string& reason);
 
+  // What a worker has of its stages.
+  struct Hosting {
+    int64_t since = 0;    // generation it was given them under
+    bool loaded = false;  // it was ready once
+  };
+
   // run_controller_assign.cc
   void Lose(int64_t worker, Loss loss, base::SteadyTime now);
   void Recover(int stage, const std::string& reason, base::SteadyTime now);
@@ -131,6 +139,14 @@ class RunController {
   void AssignWhenReady();
   absl::Status RestartFromNewest();
   void RestartFrom(int64_t update, const std::vector<MetricsRow>& rows);
+  std::optional<std::string> WhyNotReplay() const;
+  absl::Status ReplayOrGoBack();
+  void Replay();
+  bool IsKept(int stage) const;
+  v1::CoordinatorMessage AssignmentFor(int64_t worker) const;
+  v1::CoordinatorMessage RewireFor(int64_t worker) const;
+  void FillPlacements(
+      google::protobuf::RepeatedPtrField<v1::StagePlacement>& placements) const;
   void FillSlots(const std::vector<int64_t>& alive);
   void SendAssignments(const std::vector<int64_t>& alive);
   std::vector<int> StagesOf(int64_t worker) const;
@@ -148,6 +164,7 @@ class RunController {
   absl::Status TakeRefreshChange(const RefreshChange& change);
   void Grant(base::SteadyTime now);
   void GrantUntil(int64_t until);
+  v1::CoordinatorMessage GrantMessage(int64_t after, int64_t until) const;
   double SecondsAt(base::SteadyTime now) const;
 
   // run_controller_status.cc
@@ -184,9 +201,12 @@ class RunController {
   // The assignment: slot i hosts the stages that slot_of_stage_ maps to i.
   int64_t generation_ = 0;
   const std::vector<int> slot_of_stage_;
-  std::vector<int64_t> slots_;  // worker; 0: vacant
-  std::set<int64_t> ready_;     // workers that are, of this generation
+  std::vector<int64_t> slots_;          // worker; 0: vacant
+  std::map<int64_t, Hosting> hosting_;  // by worker
+  std::set<int64_t> ready_;             // workers that are, of this generation
   std::set<int64_t> finished_;
+  std::set<int> broken_edges_;  // and those that are being connected
+  std::optional<std::string> must_go_back_;  // why
   base::SteadyTime alive_since_;  // who was heard of since counts as alive
   bool counted_restart_ = true;   // of this recovery
   std::optional<base::SteadyTime> ticked_;

@@ -19,6 +19,7 @@ void RunController::Lose(int64_t worker, Loss loss, base::SteadyTime now) {
                                  : "its connection ended";
   const std::vector<int> stages = StagesOf(worker);
   table_.Remove(worker);
+  hosting_.erase(worker);
   effects_.Disconnect(worker, absl::AbortedError(absl::StrCat(
                                   what, ": ", reason, "; register again")));
   effects_.Record(what, reason);
@@ -78,17 +79,75 @@ void RunController::AssignWhenReady() {
       effects_.Next(Counter::kGeneration);
   if (!generation.ok()) return Fail(generation.status().ToString());
   generation_ = *generation;
-  if (recovering) {
-    const absl::Status restarted = RestartFromNewest();
-    if (!restarted.ok()) return Fail(std::string(restarted.message()));
-  }
-  if (start_ == final_) EndAtLastCheckpoint();
-  if (exit_code_.has_value()) return;
   FillSlots(alive);
+  if (recovering) {
+    const absl::Status cured = ReplayOrGoBack();
+    if (!cured.ok()) return Fail(std::string(cured.message()));
+  }
+  if (committed_ == stop_at_.value_or(final_)) EndAtLastCheckpoint();
+  if (exit_code_.has_value()) return;
   SendAssignments(alive);
   Transition(v1::RUN_STATE_ASSIGNING,
              absl::StrCat(slots_.size(), " workers take ", stages_,
                           " stages from update ", start_));
+}
+
+bool RunController::IsKept(int stage) const {
+  const auto hosting = hosting_.find(slots_[slot_of_stage_[stage]]);
+  return hosting != hosting_.end() && hosting->second.loaded;
+}
+
+std::optional<std::string> RunController::WhyNotReplay() const {
+  if (must_go_back_) return must_go_back_;
+  for (int stage = 0; stage < stages_; ++stage) {
+    if (IsKept(stage)) return std::nullopt;
+  }
+  return "no stage is left that could go on";
+}
+
+absl::Status RunController::ReplayOrGoBack() {
+  GIMBAL_ASSIGN_OR_RETURN(const int64_t newest, effects_.NewestCheckpoint());
+  std::optional<std::string> why_not = WhyNotReplay();
+  if (!why_not && newest != committed_.value_or(0)) {
+    why_not = absl::StrCat("the checkpoint of update ", *committed_,
+                           " is damaged, and messages are kept only from there "
+                           "on");
+  }
+  if (!why_not) {
+    Replay();
+    return absl::OkStatus();
+  }
+  effects_.Record(absl::StrCat("every stage goes back to update ", newest),
+                  *why_not);
+  return RestartFromNewest();
+}
+
+// The stages that nobody holds start from the newest checkpoint, and their
+// neighbours send again what they have kept since.
+void RunController::Replay() {
+  const int64_t cut = committed_.value_or(0);
+  int64_t replayed = 0;
+  std::vector<int> lost;
+  for (int stage = 0; stage < stages_; ++stage) {
+    if (IsKept(stage)) continue;
+    lost.push_back(stage);
+    replayed = std::max(replayed, ledger_.version(stage) - cut);
+    ledger_.Replay(stage, cut);
+    stage_info_[stage].status.reset();
+    finished_.erase(slots_[slot_of_stage_[stage]]);
+    if (stage > 0) broken_edges_.insert(stage - 1);
+    if (stage + 1 < stages_) broken_edges_.insert(stage);
+  }
+  ready_.clear();
+  recoveries_.back().steps_replayed = replayed;
+  SaveRecovery();
+  effects_.Record(
+      lost.empty() ? absl::StrCat("edges ", absl::StrJoin(broken_edges_, ", "),
+                                  " are connected again")
+                   : absl::StrCat("stages ", absl::StrJoin(lost, ", "),
+                                  " are replayed from update ", cut),
+      "the neighbours have kept what they sent since; every other stage stays "
+      "where it is");
 }
 
 absl::Status RunController::RestartFromNewest() {
@@ -126,6 +185,9 @@ void RunController::RestartFrom(int64_t update,
   start_ = until_ = update;
   refresh_.Restart(update);
   window_.Restart();
+  hosting_.clear();
+  broken_edges_.clear();
+  must_go_back_.reset();
   ready_.clear();
   finished_.clear();
   for (StageInfo& info : stage_info_) info.status.reset();
@@ -147,30 +209,64 @@ void RunController::FillSlots(const std::vector<int64_t>& alive) {
 }
 
 void RunController::SendAssignments(const std::vector<int64_t>& alive) {
+  for (int64_t worker : alive) {
+    const std::vector<int> stages = StagesOf(worker);
+    const bool kept = !stages.empty() && IsKept(stages.front());
+    effects_.Record(
+        absl::StrCat("generation ", generation_, ": worker ", worker,
+                     stages.empty() ? " is a spare"
+                     : kept         ? " keeps stages "
+                                    : " hosts stages ",
+                     absl::StrJoin(stages, ", ")),
+        "consecutive stages, evenly shared");
+    if (kept) {
+      effects_.Send(worker, RewireFor(worker));
+      continue;
+    }
+    effects_.Send(worker, AssignmentFor(worker));
+    if (stages.empty()) continue;
+    hosting_[worker] = {.since = generation_};
+    const int64_t cut = committed_.value_or(0);
+    if (until_ > cut) effects_.Send(worker, GrantMessage(cut, until_));
+  }
+}
+
+void RunController::FillPlacements(
+    google::protobuf::RepeatedPtrField<v1::StagePlacement>& placements) const {
+  for (const v1::StagePlacement& planned : setup_.plan) {
+    v1::StagePlacement& placement = *placements.Add();
+    placement = planned;
+    const int64_t worker = slots_[slot_of_stage_[planned.stage()]];
+    placement.set_worker_id(worker);
+    placement.set_data_address(table_.Find(worker)->facts.data_address());
+  }
+}
+
+v1::CoordinatorMessage RunController::AssignmentFor(int64_t worker) const {
   v1::CoordinatorMessage message;
   message.set_generation(generation_);
   v1::Assignment& assignment = *message.mutable_assignment();
   *assignment.mutable_config() = setup_.config;
   assignment.set_run_id(setup_.run_id);
   assignment.set_checkpoint_root(setup_.checkpoint_root);
-  assignment.set_start_update(start_);
-  for (const v1::StagePlacement& planned : setup_.plan) {
-    v1::StagePlacement& placement = *assignment.add_placements();
-    placement = planned;
-    const int64_t worker = slots_[slot_of_stage_[planned.stage()]];
-    placement.set_worker_id(worker);
-    placement.set_data_address(table_.Find(worker)->facts.data_address());
+  assignment.set_start_update(committed_.value_or(0));
+  FillPlacements(*assignment.mutable_placements());
+  const std::vector<int> stages = StagesOf(worker);
+  assignment.mutable_stages()->Assign(stages.begin(), stages.end());
+  return message;
+}
+
+v1::CoordinatorMessage RunController::RewireFor(int64_t worker) const {
+  v1::CoordinatorMessage message;
+  message.set_generation(generation_);
+  v1::Rewire& rewire = *message.mutable_rewire();
+  FillPlacements(*rewire.mutable_placements());
+  for (const int edge : broken_edges_) {
+    const bool mine = slots_[slot_of_stage_[edge]] == worker;
+    const bool next = slots_[slot_of_stage_[edge + 1]] == worker;
+    if (mine != next) rewire.add_edges(edge);
   }
-  for (int64_t worker : alive) {
-    const std::vector<int> stages = StagesOf(worker);
-    assignment.mutable_stages()->Assign(stages.begin(), stages.end());
-    effects_.Record(
-        absl::StrCat("generation ", generation_, ": worker ", worker,
-                     stages.empty() ? " is a spare" : " hosts stages ",
-                     absl::StrJoin(stages, ", ")),
-        "consecutive stages, evenly shared");
-    effects_.Send(worker, message);
-  }
+  return message;
 }
 
 std::vector<int> RunController::StagesOf(int64_t worker) const {

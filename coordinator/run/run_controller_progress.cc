@@ -100,7 +100,9 @@ void RunController::WriteRows(base::SteadyTime now) {
 // A checkpoint counts only when the rows up to it are written: whoever resumes
 // there finds them, and knows that they are finite.
 void RunController::CommitCheckpoints() {
-  while (!exit_code_.has_value() && !whole_.empty() &&
+  // A stage that is being replayed reads the last one and needs what its
+  // neighbours have kept since.
+  while (!exit_code_.has_value() && !ledger_.replaying() && !whole_.empty() &&
          whole_.front().update <= ledger_.rows_taken()) {
     const CheckpointContent content = std::move(whole_.front());
     whole_.erase(whole_.begin());
@@ -114,6 +116,10 @@ void RunController::CommitCheckpoints() {
     effects_.Record(
         absl::StrCat("checkpoint ", content.update, " is committed"),
         absl::StrCat(content.files.size(), " files of ", stages_, " stages"));
+    v1::CoordinatorMessage message;
+    message.set_generation(generation_);
+    message.mutable_committed()->set_update(content.update);
+    for (int64_t worker : slots_) effects_.Send(worker, message);
   }
 }
 
@@ -166,15 +172,25 @@ void RunController::Grant(base::SteadyTime now) {
 }
 
 void RunController::GrantUntil(int64_t until) {
+  const v1::CoordinatorMessage message = GrantMessage(until_, until);
+  for (const v1::Cut& cut : message.grant().cuts()) {
+    if (cut.evaluate()) ledger_.ExpectEvaluation(cut.update());
+  }
+  until_ = until;
+  for (int64_t worker : slots_) effects_.Send(worker, message);
+}
+
+// With the cuts in (after, until].
+v1::CoordinatorMessage RunController::GrantMessage(int64_t after,
+                                                   int64_t until) const {
   v1::CoordinatorMessage message;
   message.set_generation(generation_);
   v1::Grant& grant = *message.mutable_grant();
   grant.set_until(until);
   grant.set_final_update(final_);
-  for (int64_t update = until_ + 1; update <= until; ++update) {
+  for (int64_t update = after + 1; update <= until; ++update) {
     const v1::Cut cut = CutAt(setup_.config, update, final_,
                               requested_snapshots_.contains(update));
-    if (cut.evaluate()) ledger_.ExpectEvaluation(update);
     if (cut.evaluate() || cut.snapshot()) *grant.add_cuts() = cut;
   }
   for (int stage = 0; stage < stages_; ++stage) {
@@ -185,8 +201,7 @@ void RunController::GrantUntil(int64_t until) {
       rule.set_period(from.period);
     }
   }
-  until_ = until;
-  for (int64_t worker : slots_) effects_.Send(worker, message);
+  return message;
 }
 
 double RunController::SecondsAt(base::SteadyTime now) const {

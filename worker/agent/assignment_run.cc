@@ -14,7 +14,6 @@
 #include "worker/pipeline/memory_plan.h"
 #include "worker/pipeline/specs.h"
 #include "worker/transport/inprocess_link.h"
-#include "worker/transport/tcp_link.h"
 
 namespace gimbal::worker {
 namespace {
@@ -48,8 +47,55 @@ AssignmentRun::AssignmentRun(int64_t generation, v1::Assignment assignment,
 
 AssignmentRun::~AssignmentRun() {
   host_.Cancel();
-  listener_.Abandon(base::StreamOf(assignment_.run_id()), generation_);
+  AbandonRewiring();
   thread_.join();
+}
+
+void AssignmentRun::AbandonRewiring() {
+  leave_rewiring_ = true;
+  listener_.Abandon(base::StreamOf(assignment_.run_id()), generation_);
+  if (rewiring_.joinable()) rewiring_.join();
+  leave_rewiring_ = false;
+}
+
+void AssignmentRun::Rewire(int64_t generation, const v1::Rewire& rewire) {
+  AbandonRewiring();
+  generation_ = generation;
+  outbox_.SetGeneration(generation);
+  rewiring_ = std::thread([this, rewire] { RewireEdges(rewire); });
+}
+
+void AssignmentRun::Committed(int64_t update) {
+  const Positions cut =
+      Positions::AtCut(update, assignment_.config().batch().accumulate());
+  std::lock_guard lock(links_mutex_);
+  for (const auto& [edge, link] : tcp_links_) link->Prune(cut);
+}
+
+// In ascending order, as in ConnectEdges.
+void AssignmentRun::RewireEdges(const v1::Rewire& rewire) {
+  std::map<int, TcpLink*> links;
+  {
+    std::lock_guard lock(links_mutex_);
+    for (const int edge : rewire.edges()) {
+      if (tcp_links_.contains(edge)) links[edge] = tcp_links_[edge];
+    }
+  }
+  for (const auto& [edge, link] : links) link->Detach();
+  for (const auto& [edge, link] : links) {
+    absl::StatusOr<Socket> socket =
+        ConnectEdge({.run = base::StreamOf(assignment_.run_id()),
+                     .generation = generation_,
+                     .edge = edge},
+                    host_.Find(edge) != nullptr,
+                    rewire.placements(edge + 1).data_address());
+    if (absl::IsAborted(socket.status())) return;
+    if (!socket.ok()) return ReportBroken(edge, socket.status());
+    link->Attach(generation_, std::move(socket).value());
+  }
+  v1::WorkerMessage ready;
+  ready.mutable_ready();
+  outbox_.Post(std::move(ready));
 }
 
 void AssignmentRun::Extend(const v1::Grant& grant) {
@@ -170,8 +216,11 @@ absl::Status AssignmentRun::ConnectEdges() {
       host_.Add(std::move(down));
       continue;
     }
-    GIMBAL_ASSIGN_OR_RETURN(std::unique_ptr<Link> link,
-                            ConnectEdge(spec, up_here));
+    GIMBAL_ASSIGN_OR_RETURN(
+        Socket socket,
+        ConnectEdge(spec.identity, up_here,
+                    assignment_.placements(edge + 1).data_address()));
+    std::unique_ptr<TcpLink> link = MakeLink(spec, std::move(socket));
     (up_here ? ends[edge].second : ends[edge + 1].first) = link.get();
     host_.Add(std::move(link));
   }
@@ -181,17 +230,47 @@ absl::Status AssignmentRun::ConnectEdges() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<Link>> AssignmentRun::ConnectEdge(
-    const EdgeSpec& edge, bool upstream_here) {
-  const int peer = edge.identity.edge + 1;
-  absl::StatusOr<Socket> socket =
-      upstream_here
-          ? DialEdge(assignment_.placements(peer).data_address(), edge.identity,
-                     base::Clock::Real().Now() + kConnectTime,
-                     [this] { return host_.cancelled(); })
-          : listener_.Accept(edge.identity);
-  if (!socket.ok()) return socket.status();
-  return std::make_unique<TcpLink>(edge, std::move(socket).value(), signal_);
+absl::StatusOr<Socket> AssignmentRun::ConnectEdge(const EdgeIdentity& edge,
+                                                  bool upstream_here,
+                                                  const std::string& address) {
+  if (!upstream_here) return listener_.Accept(edge);
+  return DialEdge(address, edge, base::Clock::Real().Now() + kConnectTime,
+                  [this] { return host_.cancelled() || leave_rewiring_; });
+}
+
+std::unique_ptr<TcpLink> AssignmentRun::MakeLink(const EdgeSpec& edge,
+                                                 Socket socket) {
+  const v1::RunConfig& config = assignment_.config();
+  const int number = edge.identity.edge;
+  TcpLinkOptions options{
+      .received = Positions::AtCut(assignment_.start_update(),
+                                   config.batch().accumulate()),
+      .log = {.memory_bytes = int64_t{config.cluster().replay_memory_mb()}
+                              << 20,
+              .disk_bytes = int64_t{config.cluster().replay_disk_mb()} << 20,
+              .folder = assignment_.checkpoint_root()},
+      .on_broken = [this, number](const absl::Status& status) {
+        ReportBroken(number, status);
+      }};
+  auto link = std::make_unique<TcpLink>(edge, std::move(socket), signal_,
+                                        std::move(options));
+  std::lock_guard lock(links_mutex_);
+  tcp_links_[number] = link.get();
+  return link;
+}
+
+void AssignmentRun::ReportBroken(int edge, const absl::Status& status) {
+  if (host_.cancelled()) return;
+  base::LogWarning(
+      absl::StrCat("edge ", edge, ": ", absl::string_view(status.message())));
+  v1::WorkerMessage message;
+  v1::WorkerFailure* failure = message.mutable_failure();
+  failure->set_kind(absl::IsOutOfRange(status) ? v1::WorkerFailure::KIND_REPLAY
+                                               : v1::WorkerFailure::KIND_LINK);
+  failure->set_stage(host_.Find(edge) != nullptr ? edge : edge + 1);
+  failure->set_edge(edge);
+  failure->set_reason(std::string(status.message()));
+  outbox_.Post(std::move(message));
 }
 
 void AssignmentRun::ReportSnapshot(const SnapshotResult& result) {

@@ -1,11 +1,16 @@
 // One assignment of a worker, from loading its stages to their last update, on
-// a thread of its own. A worker has one at a time; a new generation replaces
-// it.
+// a thread of its own. A worker has one at a time; a new one replaces it. When
+// another worker was lost the stages stay as they are and wait, and Rewire
+// joins them to its successor.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -16,6 +21,7 @@
 #include "worker/agent/worker_data.h"
 #include "worker/checkpoint/snapshot_writer.h"
 #include "worker/transport/link_listener.h"
+#include "worker/transport/tcp_link.h"
 
 namespace gimbal::worker {
 
@@ -34,6 +40,11 @@ class AssignmentRun {
 
   int64_t generation() const { return generation_; }
   void Extend(const v1::Grant& grant);
+  // Under the new generation from now on. From one thread; replaces a Rewire
+  // that is not done yet.
+  void Rewire(int64_t generation, const v1::Rewire& rewire);
+  // Forgets the messages that only an older cut would need.
+  void Committed(int64_t update);
   void FlushReports() { outbox_.Flush(); }
   std::vector<v1::StageStatus> Statuses() const;
 
@@ -43,13 +54,19 @@ class AssignmentRun {
   absl::Status BuildStages();
   absl::Status LoadState(StageRunner* runner, const StageSpec& spec) const;
   absl::Status ConnectEdges();
-  absl::StatusOr<std::unique_ptr<Link>> ConnectEdge(const EdgeSpec& edge,
-                                                    bool upstream_here);
+  // `address`: where the downstream stage is.
+  absl::StatusOr<Socket> ConnectEdge(const EdgeIdentity& edge,
+                                     bool upstream_here,
+                                     const std::string& address);
+  std::unique_ptr<TcpLink> MakeLink(const EdgeSpec& edge, Socket socket);
+  void RewireEdges(const v1::Rewire& rewire);
+  void AbandonRewiring();
   StageEvents Events();
   void ReportSnapshot(const SnapshotResult& result);
   void ReportFailure(const absl::Status& status);
+  void ReportBroken(int edge, const absl::Status& status);
 
-  const int64_t generation_;
+  std::atomic<int64_t> generation_;
   const v1::Assignment assignment_;
   WorkerData& data_;
   LinkListener& listener_;
@@ -57,6 +74,10 @@ class AssignmentRun {
   Signal signal_;
   std::unique_ptr<SnapshotWriter> snapshots_;  // the thread's
   StageHost host_{signal_};
+  std::mutex links_mutex_;
+  std::map<int, TcpLink*> tcp_links_;  // by edge; the host's
+  std::atomic<bool> leave_rewiring_ = false;
+  std::thread rewiring_;
   std::thread thread_;
 };
 

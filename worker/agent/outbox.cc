@@ -4,6 +4,12 @@
 
 namespace gimbal::worker {
 
+void Outbox::SetGeneration(int64_t generation) {
+  std::lock_guard lock(mutex_);
+  FlushLocked();
+  generation_ = generation;
+}
+
 void Outbox::AddUpdate(const UpdateReport& report) {
   std::lock_guard lock(mutex_);
   v1::StageUpdate* update = reports_.add_updates();

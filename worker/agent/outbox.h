@@ -18,6 +18,8 @@ class Outbox {
   Outbox(int64_t generation, std::function<void(v1::WorkerMessage)> send)
       : generation_(generation), send_(std::move(send)) {}
 
+  // For messages from now on.
+  void SetGeneration(int64_t generation);
   void AddUpdate(const UpdateReport& report);
   void AddEvaluation(int64_t update, double loss);
   void Post(v1::WorkerMessage message);
@@ -27,7 +29,7 @@ class Outbox {
  private:
   void FlushLocked();
 
-  const int64_t generation_;
+  int64_t generation_;
   const std::function<void(v1::WorkerMessage)> send_;
   std::mutex mutex_;
   v1::StageReports reports_;

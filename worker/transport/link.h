@@ -1,9 +1,8 @@
 // One end of an edge between two neighbouring stages.
 //
-// A link is made for one generation and never repaired: after an error both
-// ends are closed and the next generation makes a new one, without touching any
-// other edge. Errors come up in status(), UNAVAILABLE when the peer is gone,
-// DATA_LOSS when it sent what does not belong here.
+// Errors come up in status(), UNAVAILABLE when the peer is gone and nobody
+// mends the link (worker/transport/tcp_link.h), DATA_LOSS when it sent what
+// does not belong here.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +41,9 @@ class Link {
   // Memory for a payload of this edge.
   PooledBuffer TakeBuffer(int64_t bytes) { return pool_->Take(bytes); }
   const EdgeSpec& spec() const { return spec_; }
+
+  // No stage will start again before this cut.
+  virtual void Prune(const Positions& /*cut*/) {}
 
   // Ends the link: the peer sees UNAVAILABLE. Called twice is fine.
   virtual void Close() = 0;

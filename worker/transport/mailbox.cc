@@ -54,10 +54,11 @@ bool Mailbox::Full() const {
   return messages_.size() >= kCapacity;
 }
 
-void Mailbox::WaitForRoom() {
+void Mailbox::WaitForRoom(const std::atomic<bool>& stop) {
   std::unique_lock lock(mutex_);
-  room_.wait(lock,
-             [&] { return messages_.size() < kCapacity || !status_.ok(); });
+  room_.wait(lock, [&] {
+    return messages_.size() < kCapacity || !status_.ok() || stop;
+  });
 }
 
 void Mailbox::Fail(const absl::Status& status) {

@@ -3,6 +3,7 @@
 // evaluation's activations overtake a forward that was sent before them.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -32,8 +33,9 @@ class Mailbox {
   std::optional<Message> Take(MessageKind kind, int64_t index,
                               int32_t part = 0);
   bool Full() const;
-  // Waits until there is room or the mailbox has failed.
-  void WaitForRoom();
+  // Waits until there is room, the mailbox has failed, or `stop` after a Wake.
+  void WaitForRoom(const std::atomic<bool>& stop);
+  void Wake() { room_.notify_all(); }
   // The first failure stands.
   void Fail(const absl::Status& status);
   absl::Status status() const;

@@ -1,5 +1,7 @@
 #include "worker/transport/message.h"
 
+#include <limits>
+
 #include "absl/strings/str_cat.h"
 
 namespace gimbal::worker {
@@ -22,6 +24,20 @@ const char* Name(MessageKind kind) {
 }
 
 }  // namespace
+
+Positions Positions::AtCut(int64_t update, int accumulate) {
+  constexpr int64_t kEveryPart = std::numeric_limits<int32_t>::max();
+  Positions positions;
+  for (const MessageKind kind :
+       {MessageKind::kForward, MessageKind::kBackward}) {
+    positions[kind] = {update * accumulate - 1, 0};
+  }
+  for (const MessageKind kind : {MessageKind::kEvaluate, MessageKind::kNormPart,
+                                 MessageKind::kNormTotal}) {
+    positions[kind] = {update, kEveryPart};
+  }
+  return positions;
+}
 
 std::string ToString(const MessageHeader& header) {
   const char* name = Name(header.kind);

@@ -29,6 +29,32 @@ struct EdgeIdentity {
   friend bool operator==(const EdgeIdentity&, const EdgeIdentity&) = default;
 };
 
+// How far the messages of each kind have come: within a kind they are made in
+// the order of (index, part).
+class Positions {
+ public:
+  struct Position {
+    int64_t index = -1;
+    int64_t part = 0;
+    friend auto operator<=>(const Position&, const Position&) = default;
+  };
+
+  // Those of a stage that starts from the cut after `update`: what it does not
+  // need counts as there.
+  static Positions AtCut(int64_t update, int accumulate);
+
+  Position& operator[](MessageKind kind) { return of_[Index(kind)]; }
+  const Position& operator[](MessageKind kind) const {
+    return of_[Index(kind)];
+  }
+
+ private:
+  static size_t Index(MessageKind kind) {
+    return static_cast<size_t>(kind) - 1;
+  }
+  Position of_[5];
+};
+
 // Little-endian on the wire, 64 bytes, no padding.
 struct MessageHeader {
   static constexpr uint32_t kMagic = 0x4c424d47;  // "GMBL"

@@ -175,6 +175,8 @@ bool FakeCluster::Step(int stage) {
   const int64_t owner = OwnerOf(stage);
   if (owner == 0) return false;
   FakeWorker& fake = workers.at(owner);
+  // Without an edge to feed it, it could not go on for long.
+  if (!fake.ready) return false;
   const int64_t update = fake.versions.at(stage) + 1;
   if (update > fake.until || update > fake.final_update) return false;
   fake.versions[stage] = update;
@@ -313,6 +315,16 @@ void FakeCluster::Handle(FakeWorker& worker,
     for (int stage : assignment.stages()) {
       worker.versions[stage] = assignment.start_update();
     }
+  } else if (message.has_rewire()) {
+    EXPECT_GT(message.generation(), worker.generation);
+    EXPECT_EQ(message.rewire().placements_size(), stages_);
+    worker.generation = message.generation();
+    worker.ready = false;
+    worker.rewired.assign(message.rewire().edges().begin(),
+                          message.rewire().edges().end());
+  } else if (message.has_committed()) {
+    EXPECT_GT(message.committed().update(), worker.committed);
+    worker.committed = message.committed().update();
   } else if (message.has_grant()) {
     const v1::Grant& grant = message.grant();
     EXPECT_EQ(message.generation(), worker.generation);

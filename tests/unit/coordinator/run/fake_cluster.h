@@ -59,6 +59,8 @@ struct FakeWorker {
   int64_t final_update = 0;
   int64_t start = 0;
   std::vector<v1::SnapshotWritten> unwritten;
+  int64_t committed = 0;
+  std::vector<int> rewired;  // edges, last time
   bool ready = false;
   bool finished = false;
   std::optional<int> exit_code;

@@ -48,6 +48,13 @@ TEST_P(RandomOrder, EndsWithTheSameRows) {
     } else if (event < 97 && losses < 10) {
       ++losses;
       cluster.Kill(AnyWorker(cluster, random));
+    } else if (event < 97 && losses < 12) {
+      ++losses;
+      v1::WorkerMessage broken;
+      broken.mutable_failure()->set_kind(random() % 2 == 0
+                                             ? v1::WorkerFailure::KIND_LINK
+                                             : v1::WorkerFailure::KIND_REPLAY);
+      (void)cluster.Say(AnyWorker(cluster, random), broken);
     } else if (event < 98) {
       (void)cluster.Command(Request::VERB_CHECKPOINT);
     } else if (event < 99) {

@@ -54,7 +54,7 @@ TEST(RunController, EndsOnlyWhenTheLastCheckpointIsCommitted) {
   EXPECT_EQ(cluster.run.exit_code(), 0);
 }
 
-TEST(RunController, ALostWorkerIsReplacedFromTheNewestCheckpoint) {
+TEST(RunController, ALostWorkerIsReplayedAloneFromTheNewestCheckpoint) {
   FakeCluster cluster(3, 3);
   Start(cluster, 3);
   const int64_t survivor = cluster.OwnerOf(0);
@@ -75,7 +75,14 @@ TEST(RunController, ALostWorkerIsReplacedFromTheNewestCheckpoint) {
   EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_ASSIGNING);
   EXPECT_EQ(cluster.OwnerOf(0), survivor);
   EXPECT_EQ(cluster.OwnerOf(1), replacement);
-  EXPECT_EQ(cluster.effects.rows.size(), 10u);
+  // The others stay where they are.
+  EXPECT_EQ(cluster.effects.rows.size(), 14u);
+  EXPECT_EQ(cluster.workers.at(survivor).versions.at(0), 14);
+  EXPECT_EQ(cluster.workers.at(replacement).versions.at(1), 10);
+  EXPECT_THAT(cluster.workers.at(survivor).rewired, ElementsAre(0));
+  EXPECT_THAT(cluster.workers.at(3).rewired, ElementsAre(1));
+  EXPECT_THAT(cluster.effects.decisions,
+              Contains(HasSubstr("stages 1 are replayed from update 10")));
   cluster.RunAll();
   EXPECT_EQ(cluster.run.exit_code(), 0);
   ExpectAllRows(cluster);
@@ -125,13 +132,84 @@ TEST(RunController, TicksOftenEnoughForAShortLease) {
   EXPECT_EQ(TickPeriod(config), std::chrono::milliseconds(12));
 }
 
-TEST(RunController, MessagesOfAnOldGenerationAreIgnored) {
+namespace {
+
+// The worker says that a neighbour needs what it has not kept.
+void SayCannotReplay(FakeCluster& cluster, int64_t worker) {
+  v1::WorkerMessage message;
+  message.mutable_failure()->set_kind(v1::WorkerFailure::KIND_REPLAY);
+  message.mutable_failure()->set_reason("only messages after 9 are kept");
+  EXPECT_THAT(cluster.Say(worker, message), IsOk());
+}
+
+}  // namespace
+
+TEST(RunController, EveryStageGoesBackWhenMessagesWereNotKept) {
+  FakeCluster cluster(2, 2);
+  Start(cluster, 2);
+  TrainToTheFirstCheckpoint(cluster);
+  cluster.Kill(2);
+  cluster.Heartbeat(1);
+  const int64_t replacement = cluster.Join();
+  ASSERT_EQ(cluster.run.state(), v1::RUN_STATE_ASSIGNING);
+  EXPECT_EQ(cluster.workers.at(1).versions.at(0), 12);
+  cluster.now += std::chrono::milliseconds(1);
+  SayCannotReplay(cluster, 1);
+  cluster.Heartbeat(replacement);
+  ASSERT_EQ(cluster.run.state(), v1::RUN_STATE_ASSIGNING);
+  EXPECT_EQ(cluster.workers.at(1).versions.at(0), 10);
+  EXPECT_EQ(cluster.effects.rows.size(), 10u);
+  EXPECT_THAT(cluster.effects.decisions,
+              Contains(HasSubstr("every stage goes back to update 10")));
+  cluster.RunAll();
+  EXPECT_EQ(cluster.run.exit_code(), 0);
+  ExpectAllRows(cluster);
+}
+
+TEST(RunController, NothingIsCommittedWhileAStageIsReplayed) {
+  FakeCluster cluster(2, 2);
+  Start(cluster, 2);
+  TrainToTheFirstCheckpoint(cluster);
+  Train(cluster, 9);
+  cluster.WriteSnapshot(2);
+  cluster.Kill(2);
+  cluster.Heartbeat(1);
+  const int64_t replacement = cluster.Join();
+  for (int64_t id : {int64_t{1}, replacement}) cluster.Ready(id);
+  ASSERT_EQ(cluster.run.state(), v1::RUN_STATE_RUNNING);
+  cluster.WriteSnapshot(1);
+  EXPECT_THAT(cluster.effects.committed, ElementsAre(10));
+  for (int i = 0; i < 11; ++i) cluster.Step(1);
+  EXPECT_THAT(cluster.effects.committed, ElementsAre(10, 20));
+  EXPECT_EQ(cluster.workers.at(1).committed, 20);
+}
+
+TEST(RunController, AReplayWithOtherNumbersFailsTheRun) {
+  FakeCluster cluster(2, 2);
+  Start(cluster, 2);
+  cluster.Step(1);
+  cluster.Kill(2);
+  cluster.Heartbeat(1);
+  const int64_t replacement = cluster.Join();
+  for (int64_t id : {int64_t{1}, replacement}) cluster.Ready(id);
+  v1::WorkerMessage message;
+  v1::StageUpdate& report = *message.mutable_reports()->add_updates();
+  report.set_stage(1);
+  report.set_update(1);
+  report.set_loss(17);
+  EXPECT_THAT(cluster.Say(replacement, message), IsOk());
+  EXPECT_EQ(cluster.run.exit_code(), 3);
+  EXPECT_THAT(cluster.run.Status(cluster.now).reason(),
+              HasSubstr("gave other numbers for update 1"));
+}
+
+TEST(RunController, MessagesOfAnOldAssignmentAreIgnored) {
   FakeCluster cluster(2, 2);
   Start(cluster, 2);
   Train(cluster, 3);
-  cluster.Kill(2);
-  cluster.Heartbeat(1);
-  cluster.Join();
+  cluster.now += std::chrono::milliseconds(1);
+  SayCannotReplay(cluster, 1);
+  for (int64_t id : {1, 2}) cluster.Heartbeat(id);
   ASSERT_EQ(cluster.effects.counters[Counter::kGeneration], 2);
   v1::WorkerMessage late;
   late.set_worker_id(1);

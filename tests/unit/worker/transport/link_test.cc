@@ -137,12 +137,21 @@ TEST_P(EveryLink, RefusesTheSameMessageTwice) {
 
 INSTANTIATE_TEST_SUITE_P(Links, EveryLink, ::testing::Values(&InProcess, &Tcp));
 
+// Begins every connection.
+struct Hello {
+  uint32_t magic = MessageHeader::kMagic;
+  uint32_t version = MessageHeader::kVersion;
+  Positions received;
+};
+
 // What a peer that is not what it should be sends.
 absl::Status StatusAfter(const MessageHeader& header) {
   Signal signal;
   auto [mine, theirs] = SocketPair();
   TcpLink link(kEdge, std::move(mine), signal);
-  EXPECT_THAT(theirs.WriteAll(&header, sizeof header, nullptr, 0), IsOk());
+  const Hello hello;
+  EXPECT_THAT(theirs.WriteAll(&hello, sizeof hello, &header, sizeof header),
+              IsOk());
   while (link.status().ok()) std::this_thread::yield();
   return link.status();
 }
