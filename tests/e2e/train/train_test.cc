@@ -38,6 +38,15 @@ std::string ReadText(const std::string& path) {
   return text.str();
 }
 
+int64_t CountOf(const std::string& word, const std::string& text) {
+  int64_t count = 0;
+  for (size_t at = text.find(word); at != std::string::npos;
+       at = text.find(word, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
 // What must be equal in two runs: the metrics without `seconds`, and the
 // checksums of the final weights and optimizer state.
 struct Numbers {
@@ -311,6 +320,12 @@ TEST_F(Train, ADeadOrHungWorkerIsReplacedAndTheNumbersStayTheSame) {
     EXPECT_EQ(Difference(NumbersOf(run), NumbersOf("whole")), "") << run;
     const json summary = json::parse(ReadText(folder_ / run + "/summary.json"));
     EXPECT_EQ(summary.at("recoveries").size(), 1u) << summary.dump(1);
+    // The other three processes went on, and only the lost stage went back.
+    const std::string events = ReadText(folder_ / (run + "/events.jsonl"));
+    EXPECT_EQ(CountOf("was admitted", events), 5) << events;
+    EXPECT_EQ(CountOf("stages 1 are replayed from update", events), 1)
+        << events;
+    EXPECT_EQ(CountOf("every stage goes back", events), 0) << events;
     // Counted from the start of the run, whoever hosts the stages: update 1
     // and every fourth one.
     for (const json& stage : summary.at("stages")) {
