@@ -142,7 +142,6 @@ absl::Status Coordinator::Impl::TakeUpRun() {
   GIMBAL_RETURN_IF_ERROR(io::CheckWritable(root));
   catalogue.emplace(root, folder->identity.run_id, config.checkpoint().keep());
   GIMBAL_RETURN_IF_ERROR(catalogue->Claim());
-  GIMBAL_RETURN_IF_ERROR(catalogue->RemoveLeftovers());
   metrics.emplace(metrics_server->registry(), folder->identity.run_id,
                   worker::TokensPerUpdate(config));
   effects.emplace(*folder, *catalogue, core.sessions, *metrics,

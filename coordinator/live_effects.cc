@@ -123,6 +123,13 @@ void LiveEffects::GiveUpCheckpoint(int64_t update, const std::string& reason) {
   metrics_.OnCheckpointFailure();
 }
 
+void LiveEffects::RemoveUnfinishedCheckpoints() {
+  if (const absl::Status removed = catalogue_.RemoveLeftovers();
+      !removed.ok()) {
+    base::LogWarning(removed.ToString());
+  }
+}
+
 absl::StatusOr<int64_t> LiveEffects::NewestCheckpoint() {
   const NewestGood newest =
       FindNewestGood(catalogue_.root(), folder_.identity.run_id);

@@ -35,6 +35,7 @@ class LiveEffects final : public RunEffects {
   absl::StatusOr<std::vector<MetricsRow>> KeepRows(int64_t last) override;
   absl::Status CommitCheckpoint(const CheckpointContent& content) override;
   void GiveUpCheckpoint(int64_t update, const std::string& reason) override;
+  void RemoveUnfinishedCheckpoints() override;
   absl::StatusOr<int64_t> NewestCheckpoint() override;
 
   // The newest decisions, newest last, for GetStatus.

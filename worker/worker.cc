@@ -93,11 +93,13 @@ absl::StatusOr<int> Worker::Run() {
     absl::StatusOr<int> code = FollowSession(*session);
     const bool refused = absl::IsAborted(code.status());
     if (!refused && !absl::IsUnavailable(code.status())) return code;
-    // The assignment cannot go on without the coordinator's grants.
+    // Without the coordinator the stages go on as far as they may and then
+    // wait for another one. One that has given the worker up has given its
+    // stages to somebody else.
     base::LogWarning(
         absl::StrCat(refused ? "registers again: " : "lost the coordinator: ",
                      absl::string_view(code.status().message())));
-    Replace(nullptr);
+    if (refused) Replace(nullptr);
     if (!Pause(refused ? kRetryPause : milliseconds(0))) {
       return absl::CancelledError("interrupted");
     }
@@ -119,6 +121,9 @@ absl::StatusOr<std::shared_ptr<SessionClient>> Worker::Register() {
   request.set_metrics_address(metrics_server_->address());
   request.set_pid(getpid());
   request.set_numerics(compute::NumericsTag());
+  if (run_ != nullptr) {
+    if (auto holding = run_->Holding()) *request.mutable_holding() = *holding;
+  }
   GIMBAL_ASSIGN_OR_RETURN(
       std::shared_ptr<SessionClient> session,
       SessionClient::Connect(options_.coordinator, request, options_.patience,
@@ -149,13 +154,13 @@ absl::StatusOr<int> Worker::FollowSession(SessionClient& session) {
                                  message->shutdown().reason()));
       return message->shutdown().exit_code();
     }
-    if (message) Handle(session, std::move(*message));
+    if (message) Handle(std::move(*message));
     if (run_ != nullptr) run_->FlushReports();
     if (signals_ > 0) stop.Try(session);
   }
 }
 
-void Worker::Handle(SessionClient& session, v1::CoordinatorMessage message) {
+void Worker::Handle(v1::CoordinatorMessage message) {
   if (message.has_assignment()) {
     Replace(nullptr);
     const auto& stages = message.assignment().stages();
@@ -168,8 +173,7 @@ void Worker::Handle(SessionClient& session, v1::CoordinatorMessage message) {
     if (stages.empty()) return;
     Replace(std::make_unique<AssignmentRun>(
         message.generation(), std::move(*message.mutable_assignment()), data_,
-        *listener_,
-        [&session](v1::WorkerMessage out) { session.Send(std::move(out)); }));
+        *listener_, [this](v1::WorkerMessage out) { Send(std::move(out)); }));
   } else if (run_ == nullptr) {
     return;
   } else if (message.has_rewire()) {
@@ -183,6 +187,16 @@ void Worker::Handle(SessionClient& session, v1::CoordinatorMessage message) {
              run_->generation() == message.generation()) {
     run_->Extend(message.grant());
   }
+}
+
+// To the session of the moment; lost when that has ended.
+void Worker::Send(v1::WorkerMessage message) {
+  std::shared_ptr<SessionClient> session;
+  {
+    std::lock_guard lock(mutex_);
+    session = session_;
+  }
+  session->Send(std::move(message));
 }
 
 void Worker::Replace(std::unique_ptr<AssignmentRun> run) {

@@ -49,7 +49,8 @@ class Worker {
   // False when a signal came.
   bool Pause(std::chrono::milliseconds duration) const;
   absl::StatusOr<int> FollowSession(SessionClient& session);
-  void Handle(SessionClient& session, v1::CoordinatorMessage message);
+  void Handle(v1::CoordinatorMessage message);
+  void Send(v1::WorkerMessage message);
   void HeartbeatLoop();
   void SendHeartbeat();
   // Replaces the assignment (null: none); the old one ends first.

@@ -4,7 +4,7 @@
 //   GIMBAL_RETURN_IF_ERROR(CheckUnused(root));      // a new run
 //   Catalogue catalogue(root, run_id, keep);
 //   GIMBAL_RETURN_IF_ERROR(catalogue.Claim());      // once, before the run
-//   catalogue.RemoveLeftovers();                    // likewise
+//   catalogue.RemoveLeftovers();                    // no worker holds a stage
 //   catalogue.Commit(manifest);                     // all files were written
 //   FindNewestGood(root, run_id).update;            // 0: none
 //

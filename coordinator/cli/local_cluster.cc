@@ -104,7 +104,13 @@ absl::Status LocalCluster::StartCoordinator() {
                                    "--log-level",
                                    options_.log_level};
   if (options_.resume) argv.push_back("--resume");
+  // A second life has to be where the workers look for it.
+  if (!address_.empty()) {
+    argv.push_back("--listen");
+    argv.push_back(address_);
+  }
   NoteLogBegin("coordinator");
+  coordinator_started_ = Now();
   GIMBAL_ASSIGN_OR_RETURN(
       coordinator_,
       ChildProcess::Start(argv, LogPath("coordinator"), options_.config));
@@ -158,8 +164,39 @@ absl::Status LocalCluster::StartWorker(int index, base::SteadyTime now) {
   return absl::OkStatus();
 }
 
+std::optional<int> LocalCluster::coordinator_exit() {
+  const std::optional<int> code = coordinator_->Poll();
+  // Ended by a signal, so not by its own decision; before it served nobody
+  // waits for it.
+  const bool killed = code && *code > 128 && !address_.empty();
+  return killed ? std::nullopt : code;
+}
+
+// It finds the run in its folder, and the workers, which still hold their
+// stages, find it.
+absl::Status LocalCluster::ReviveCoordinator(base::SteadyTime now) {
+  const std::optional<int> code = coordinator_->Poll();
+  if (!code) return absl::OkStatus();
+  const bool early = now - coordinator_started_ < kShortLife;
+  coordinator_short_lives_ = early ? coordinator_short_lives_ + 1 : 1;
+  if (coordinator_short_lives_ > kMaxShortLives) {
+    return absl::InternalError(absl::StrCat(
+        "the coordinator ended ", kMaxShortLives, " times right after its ",
+        "start, last with exit code ", *code, "; ", LogTail("coordinator")));
+  }
+  options_.notice(absl::StrCat("the coordinator ended with exit code ", *code,
+                               "; starts again"));
+  if (options_.wait(Backoff(coordinator_short_lives_))) {
+    return absl::CancelledError("interrupted without a coordinator");
+  }
+  options_.resume = true;
+  noted_.reset();
+  return StartCoordinator();
+}
+
 absl::Status LocalCluster::Supervise(base::SteadyTime now) {
   if (coordinator_exit()) return absl::OkStatus();
+  GIMBAL_RETURN_IF_ERROR(ReviveCoordinator(now));
   for (int i = 0; i < static_cast<int>(workers_.size()); ++i) {
     Worker& worker = workers_[i];
     if (worker.ended) {

@@ -7,10 +7,10 @@
 //   }
 //   (*cluster)->Finish(grace);
 //
-// Workers that die are started again with a growing pause; one that hangs, so
-// that the coordinator has given it up, is killed first. How often a stage may
-// be restarted is the coordinator's decision. Not thread-safe; start it on the
-// main thread (see child_process.h).
+// Processes that die are started again with a growing pause; a worker that
+// hangs, so that the coordinator has given it up, is killed first. How often a
+// stage may be restarted is the coordinator's decision. Not thread-safe; start
+// it on the main thread (see child_process.h).
 #pragma once
 
 #include <chrono>
@@ -55,7 +55,7 @@ class LocalCluster {
 
   const std::string& address() const { return address_; }
 
-  // Call about ten times a second. Starts dead workers again; an error, which
+  // Call about ten times a second. Starts dead processes again; an error, which
   // ends the run, when a worker cannot be kept alive, or was told that the run
   // is over (or that it is not wanted) and the coordinator goes on all the
   // same.
@@ -64,7 +64,8 @@ class LocalCluster {
   // Kills workers of this cluster that the coordinator does not know any more.
   void NoteStatus(const v1::GetStatusResponse& status, base::SteadyTime now);
 
-  std::optional<int> coordinator_exit() { return coordinator_->Poll(); }
+  // Not set while a coordinator that was killed is to be started again.
+  std::optional<int> coordinator_exit();
   void SignalCoordinator(int signal) { coordinator_->Signal(signal); }
 
   // Ends everything: asks the workers to leave, waits up to `grace` for them,
@@ -82,7 +83,7 @@ class LocalCluster {
     int short_lives = 0;  // ends in a row within kShortLife
     // By the coordinator's word, not to be restarted.
     std::optional<base::SteadyTime> ended;
-    bool known = false;  // to the coordinator, once
+    bool known = false;                            // to the coordinator, once
     std::optional<base::SteadyTime> absent_since;  // from its answers
   };
 
@@ -91,6 +92,7 @@ class LocalCluster {
   absl::Status WaitUntilServing();
   absl::Status StartWorker(int index, base::SteadyTime now);
   absl::Status CheckEnd(int index, base::SteadyTime now);
+  absl::Status ReviveCoordinator(base::SteadyTime now);
   std::string LogPath(const std::string& process) const;
   // What earlier processes logged does not tell why this one ended.
   void NoteLogBegin(const std::string& process);
@@ -98,6 +100,8 @@ class LocalCluster {
   ClusterOptions options_;
   std::string address_;
   std::optional<ChildProcess> coordinator_;
+  base::SteadyTime coordinator_started_;
+  int coordinator_short_lives_ = 0;
   std::vector<Worker> workers_;
   std::optional<base::SteadyTime> noted_;
   std::map<std::string, size_t> log_begins_;

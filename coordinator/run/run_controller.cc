@@ -205,6 +205,7 @@ void RunController::OnFailure(int64_t worker, const v1::WorkerFailure& failure,
   if (failure.kind() == v1::WorkerFailure::KIND_REPLAY) {
     must_go_back_ = failure.reason();
   }
+  if (machine_.state() != v1::RUN_STATE_RECOVERING) only_an_edge_ = true;
   Recover(failure.stage(), reason, now);
 }
 

@@ -142,6 +142,7 @@ class RunController {
   std::optional<std::string> WhyNotReplay() const;
   absl::Status ReplayOrGoBack();
   void Replay();
+  void TakeUpHoldings(const std::vector<int64_t>& alive);
   bool IsKept(int stage) const;
   v1::CoordinatorMessage AssignmentFor(int64_t worker) const;
   v1::CoordinatorMessage RewireFor(int64_t worker) const;
@@ -207,6 +208,8 @@ class RunController {
   std::set<int64_t> finished_;
   std::set<int> broken_edges_;  // and those that are being connected
   std::optional<std::string> must_go_back_;  // why
+  bool only_an_edge_ = false;  // the recovery is of no worker known to be lost
+  std::optional<int64_t> repeat_after_;  // told to the workers that are kept
   base::SteadyTime alive_since_;  // who was heard of since counts as alive
   bool counted_restart_ = true;   // of this recovery
   std::optional<base::SteadyTime> ticked_;

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
+#include "coordinator/run/cut_plan.h"
 #include "coordinator/run/run_controller.h"
 
 namespace gimbal::coordinator {
@@ -27,7 +28,15 @@ void RunController::Lose(int64_t worker, Loss loss, base::SteadyTime now) {
   std::replace(slots_.begin(), slots_.end(), worker, int64_t{0});
   for (int stage : stages) CountRestart(stage, loss, reason);
   counted_restart_ = true;
-  Recover(stages.front(), absl::StrCat(what, ": ", reason), now);
+  const std::string cause = absl::StrCat(what, ": ", reason);
+  Recover(stages.front(), cause, now);
+  // A neighbour's word on a broken edge may have come before its cause.
+  if (machine_.state() == v1::RUN_STATE_RECOVERING && only_an_edge_) {
+    recoveries_.back().stage = stages.front();
+    recoveries_.back().reason = cause;
+    SaveRecovery();
+  }
+  only_an_edge_ = false;
 }
 
 void RunController::Recover(int stage, const std::string& reason,
@@ -79,10 +88,15 @@ void RunController::AssignWhenReady() {
       effects_.Next(Counter::kGeneration);
   if (!generation.ok()) return Fail(generation.status().ToString());
   generation_ = *generation;
+  if (!recovering) TakeUpHoldings(alive);
   FillSlots(alive);
   if (recovering) {
     const absl::Status cured = ReplayOrGoBack();
     if (!cured.ok()) return Fail(std::string(cured.message()));
+  } else if (hosting_.empty()) {
+    effects_.RemoveUnfinishedCheckpoints();
+  } else {
+    Replay();
   }
   if (committed_ == stop_at_.value_or(final_)) EndAtLastCheckpoint();
   if (exit_code_.has_value()) return;
@@ -90,6 +104,42 @@ void RunController::AssignWhenReady() {
   Transition(v1::RUN_STATE_ASSIGNING,
              absl::StrCat(slots_.size(), " workers take ", stages_,
                           " stages from update ", start_));
+}
+
+// The coordinator is a new one of a run that its workers still hold: what they
+// have of the last generation stays where it is, and they will tell again what
+// they told since the newest checkpoint.
+void RunController::TakeUpHoldings(const std::vector<int64_t>& alive) {
+  for (int64_t worker : alive) {
+    const v1::Holding& held = table_.Find(worker)->facts.holding();
+    if (held.run_id() != setup_.run_id ||
+        held.generation() != generation_ - 1 || held.stages().empty() ||
+        held.stages(0) < 0 || held.stages(0) >= stages_) {
+      continue;
+    }
+    int64_t& slot = slots_[slot_of_stage_[held.stages(0)]];
+    if (slot != 0) continue;
+    slot = worker;
+    const std::vector<int> stages = StagesOf(worker);
+    if (!std::equal(stages.begin(), stages.end(), held.stages().begin(),
+                    held.stages().end())) {
+      slot = 0;
+      continue;
+    }
+    hosting_[worker] = {.since = generation_, .loaded = true};
+    broken_edges_.insert(held.broken_edges().begin(),
+                         held.broken_edges().end());
+    until_ = std::max(until_, held.until());
+    if (held.final_update() > 0) final_ = std::min(final_, held.final_update());
+  }
+  if (hosting_.empty()) return;
+  limit_ = std::min(limit_, final_);
+  repeat_after_ = committed_.value_or(0);
+  for (int64_t update = *repeat_after_ + 1; update <= until_; ++update) {
+    if (CutAt(setup_.config, update, final_, false).evaluate()) {
+      ledger_.ExpectEvaluation(update);
+    }
+  }
 }
 
 bool RunController::IsKept(int stage) const {
@@ -139,11 +189,14 @@ void RunController::Replay() {
     if (stage + 1 < stages_) broken_edges_.insert(stage);
   }
   ready_.clear();
-  recoveries_.back().steps_replayed = replayed;
-  SaveRecovery();
+  if (machine_.state() == v1::RUN_STATE_RECOVERING) {
+    recoveries_.back().steps_replayed = replayed;
+    SaveRecovery();
+  }
   effects_.Record(
-      lost.empty() ? absl::StrCat("edges ", absl::StrJoin(broken_edges_, ", "),
-                                  " are connected again")
+      lost.empty() ? absl::StrCat("every stage goes on, edges [",
+                                  absl::StrJoin(broken_edges_, ", "),
+                                  "] are connected again")
                    : absl::StrCat("stages ", absl::StrJoin(lost, ", "),
                                   " are replayed from update ", cut),
       "the neighbours have kept what they sent since; every other stage stays "
@@ -229,6 +282,7 @@ void RunController::SendAssignments(const std::vector<int64_t>& alive) {
     const int64_t cut = committed_.value_or(0);
     if (until_ > cut) effects_.Send(worker, GrantMessage(cut, until_));
   }
+  repeat_after_.reset();
 }
 
 void RunController::FillPlacements(
@@ -261,7 +315,9 @@ v1::CoordinatorMessage RunController::RewireFor(int64_t worker) const {
   message.set_generation(generation_);
   v1::Rewire& rewire = *message.mutable_rewire();
   FillPlacements(*rewire.mutable_placements());
+  if (repeat_after_) rewire.set_repeat_after(*repeat_after_);
   for (const int edge : broken_edges_) {
+    if (edge < 0 || edge + 1 >= stages_) continue;
     const bool mine = slots_[slot_of_stage_[edge]] == worker;
     const bool next = slots_[slot_of_stage_[edge + 1]] == worker;
     if (mine != next) rewire.add_edges(edge);

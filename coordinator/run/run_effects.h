@@ -51,6 +51,9 @@ class RunEffects {
   // An error means that it does not count.
   virtual absl::Status CommitCheckpoint(const CheckpointContent& content) = 0;
   virtual void GiveUpCheckpoint(int64_t update, const std::string& reason) = 0;
+  // Nobody holds a stage: what was written for a checkpoint that never became
+  // whole is of no use.
+  virtual void RemoveUnfinishedCheckpoints() = 0;
   // Newest checkpoint that is whole on disk; 0 when none was ever committed.
   // DATA_LOSS when those that were are gone.
   virtual absl::StatusOr<int64_t> NewestCheckpoint() = 0;

@@ -62,14 +62,30 @@ void AssignmentRun::Rewire(int64_t generation, const v1::Rewire& rewire) {
   AbandonRewiring();
   generation_ = generation;
   outbox_.SetGeneration(generation);
+  if (rewire.has_repeat_after()) outbox_.Repeat(rewire.repeat_after());
   rewiring_ = std::thread([this, rewire] { RewireEdges(rewire); });
 }
 
 void AssignmentRun::Committed(int64_t update) {
   const Positions cut =
       Positions::AtCut(update, assignment_.config().batch().accumulate());
+  outbox_.Forget(update);
   std::lock_guard lock(links_mutex_);
   for (const auto& [edge, link] : tcp_links_) link->Prune(cut);
+}
+
+std::optional<v1::Holding> AssignmentRun::Holding() const {
+  std::lock_guard lock(links_mutex_);
+  if (!ready_) return std::nullopt;
+  v1::Holding holding;
+  holding.set_run_id(assignment_.run_id());
+  holding.set_generation(generation_);
+  *holding.mutable_stages() = assignment_.stages();
+  holding.set_until(granted_.until());
+  holding.set_final_update(granted_.final_update());
+  holding.mutable_broken_edges()->Assign(broken_edges_.begin(),
+                                         broken_edges_.end());
+  return holding;
 }
 
 // In ascending order, as in ConnectEdges.
@@ -82,6 +98,10 @@ void AssignmentRun::RewireEdges(const v1::Rewire& rewire) {
     }
   }
   for (const auto& [edge, link] : links) link->Detach();
+  {
+    std::lock_guard lock(links_mutex_);
+    for (const auto& [edge, link] : links) broken_edges_.insert(edge);
+  }
   for (const auto& [edge, link] : links) {
     absl::StatusOr<Socket> socket =
         ConnectEdge({.run = base::StreamOf(assignment_.run_id()),
@@ -91,6 +111,10 @@ void AssignmentRun::RewireEdges(const v1::Rewire& rewire) {
                     rewire.placements(edge + 1).data_address());
     if (absl::IsAborted(socket.status())) return;
     if (!socket.ok()) return ReportBroken(edge, socket.status());
+    {
+      std::lock_guard lock(links_mutex_);
+      broken_edges_.erase(edge);
+    }
     link->Attach(generation_, std::move(socket).value());
   }
   v1::WorkerMessage ready;
@@ -99,6 +123,11 @@ void AssignmentRun::RewireEdges(const v1::Rewire& rewire) {
 }
 
 void AssignmentRun::Extend(const v1::Grant& grant) {
+  {
+    std::lock_guard lock(links_mutex_);
+    granted_.set_until(grant.until());
+    granted_.set_final_update(grant.final_update());
+  }
   host_.Extend(GrantOf(grant));
 }
 
@@ -126,6 +155,10 @@ absl::Status AssignmentRun::Execute() {
   GIMBAL_RETURN_IF_ERROR(BuildStages());
   GIMBAL_RETURN_IF_ERROR(ConnectEdges());
   host_.Start(assignment_.start_update());
+  {
+    std::lock_guard lock(links_mutex_);
+    ready_ = true;
+  }
   v1::WorkerMessage ready;
   ready.mutable_ready();
   outbox_.Post(std::move(ready));
@@ -263,6 +296,10 @@ void AssignmentRun::ReportBroken(int edge, const absl::Status& status) {
   if (host_.cancelled()) return;
   base::LogWarning(
       absl::StrCat("edge ", edge, ": ", absl::string_view(status.message())));
+  {
+    std::lock_guard lock(links_mutex_);
+    broken_edges_.insert(edge);
+  }
   v1::WorkerMessage message;
   v1::WorkerFailure* failure = message.mutable_failure();
   failure->set_kind(absl::IsOutOfRange(status) ? v1::WorkerFailure::KIND_REPLAY

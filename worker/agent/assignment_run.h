@@ -10,6 +10,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -43,8 +45,11 @@ class AssignmentRun {
   // Under the new generation from now on. From one thread; replaces a Rewire
   // that is not done yet.
   void Rewire(int64_t generation, const v1::Rewire& rewire);
-  // Forgets the messages that only an older cut would need.
+  // Forgets what only an older cut would need.
   void Committed(int64_t update);
+  // What a coordinator has to know to leave the stages where they are; nothing
+  // before they are loaded and connected.
+  std::optional<v1::Holding> Holding() const;
   void FlushReports() { outbox_.Flush(); }
   std::vector<v1::StageStatus> Statuses() const;
 
@@ -74,8 +79,11 @@ class AssignmentRun {
   Signal signal_;
   std::unique_ptr<SnapshotWriter> snapshots_;  // the thread's
   StageHost host_{signal_};
-  std::mutex links_mutex_;
+  mutable std::mutex links_mutex_;
   std::map<int, TcpLink*> tcp_links_;  // by edge; the host's
+  std::set<int> broken_edges_;
+  v1::Grant granted_;  // until and final_update of the last one
+  bool ready_ = false;
   std::atomic<bool> leave_rewiring_ = false;
   std::thread rewiring_;
   std::thread thread_;

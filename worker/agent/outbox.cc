@@ -1,8 +1,39 @@
 #include "worker/agent/outbox.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace gimbal::worker {
+namespace {
+
+// The message without what it says of updates up to `update`; nothing when it
+// says no more. StagesFinished is about the last update.
+std::optional<v1::WorkerMessage> Beyond(int64_t update,
+                                        v1::WorkerMessage message) {
+  if (message.has_snapshot()) {
+    if (message.snapshot().update() <= update) return std::nullopt;
+  } else if (message.has_reports()) {
+    v1::StageReports& reports = *message.mutable_reports();
+    const auto old = [update](const auto& report) {
+      return report.update() <= update;
+    };
+    reports.mutable_updates()->erase(
+        std::remove_if(reports.mutable_updates()->begin(),
+                       reports.mutable_updates()->end(), old),
+        reports.mutable_updates()->end());
+    reports.mutable_evaluations()->erase(
+        std::remove_if(reports.mutable_evaluations()->begin(),
+                       reports.mutable_evaluations()->end(), old),
+        reports.mutable_evaluations()->end());
+    if (reports.updates().empty() && reports.evaluations().empty()) {
+      return std::nullopt;
+    }
+  }
+  return message;
+}
+
+}  // namespace
 
 void Outbox::SetGeneration(int64_t generation) {
   std::lock_guard lock(mutex_);
@@ -35,6 +66,28 @@ void Outbox::AddEvaluation(int64_t update, double loss) {
 void Outbox::Post(v1::WorkerMessage message) {
   std::lock_guard lock(mutex_);
   FlushLocked();
+  if (message.has_snapshot() || message.has_finished()) {
+    history_.push_back(message);
+  }
+  SendLocked(std::move(message));
+}
+
+void Outbox::Repeat(int64_t after) {
+  std::lock_guard lock(mutex_);
+  FlushLocked();
+  for (const v1::WorkerMessage& message : history_) {
+    if (auto rest = Beyond(after, message)) SendLocked(*std::move(rest));
+  }
+}
+
+void Outbox::Forget(int64_t update) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(history_, [update](const v1::WorkerMessage& message) {
+    return !Beyond(update, message);
+  });
+}
+
+void Outbox::SendLocked(v1::WorkerMessage message) {
   message.set_generation(generation_);
   send_(std::move(message));
 }
@@ -47,9 +100,9 @@ void Outbox::Flush() {
 void Outbox::FlushLocked() {
   if (reports_.updates_size() == 0 && reports_.evaluations_size() == 0) return;
   v1::WorkerMessage message;
-  message.set_generation(generation_);
   message.mutable_reports()->Swap(&reports_);
-  send_(std::move(message));
+  history_.push_back(message);
+  SendLocked(std::move(message));
 }
 
 }  // namespace gimbal::worker

@@ -1,9 +1,13 @@
 // Messages of one assignment on their way to the coordinator, in the order in
 // which the stages made them. Updates and evaluations are gathered and sent
 // together; every other message sends what was gathered before it.
+//
+// What was reported of updates is remembered until no coordinator can need it
+// any more: one that was started again is told once more.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <mutex>
 
@@ -20,6 +24,10 @@ class Outbox {
 
   // For messages from now on.
   void SetGeneration(int64_t generation);
+  // Sends again what was reported of updates beyond `after`.
+  void Repeat(int64_t after);
+  // Nobody will ask again for updates up to this one.
+  void Forget(int64_t update);
   void AddUpdate(const UpdateReport& report);
   void AddEvaluation(int64_t update, double loss);
   void Post(v1::WorkerMessage message);
@@ -28,11 +36,13 @@ class Outbox {
 
  private:
   void FlushLocked();
+  void SendLocked(v1::WorkerMessage message);
 
   int64_t generation_;
   const std::function<void(v1::WorkerMessage)> send_;
   std::mutex mutex_;
   v1::StageReports reports_;
+  std::deque<v1::WorkerMessage> history_;
 };
 
 }  // namespace gimbal::worker

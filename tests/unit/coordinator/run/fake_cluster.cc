@@ -123,17 +123,18 @@ FakeCluster::FakeCluster(int stages, int workers)
     : FakeCluster(FakeSetup(stages, workers)) {}
 
 FakeCluster::FakeCluster(RunSetup setup)
-    : run(setup, effects),
+    : run(std::make_unique<RunController>(setup, effects)),
+      setup_(setup),
       stages_(setup.config.pipeline().stages()),
       schedule_(worker::ScheduleSpecOf(setup.config)) {
-  EXPECT_TRUE(run.Open().ok());
+  EXPECT_TRUE(run->Open().ok());
 }
 
 int64_t FakeCluster::Join(const std::string& name) {
   v1::RegisterRequest request;
   request.set_name(name);
   request.set_data_address("127.0.0.1:1");
-  const auto response = run.Register(request, now);
+  const auto response = run->Register(request, now);
   EXPECT_TRUE(response.ok()) << response.status();
   if (!response.ok()) return 0;
   workers[response->worker_id()];
@@ -141,17 +142,51 @@ int64_t FakeCluster::Join(const std::string& name) {
   return response->worker_id();
 }
 
+void FakeCluster::Revive() {
+  run = std::make_unique<RunController>(setup_, effects);
+  EXPECT_TRUE(run->Open().ok());
+  effects.sent.clear();
+  if (run->exit_code().has_value()) return;
+
+  std::vector<int64_t> found;
+  for (auto& [id, fake] : std::exchange(workers, {})) {
+    v1::RegisterRequest request;
+    request.set_name("w");
+    request.set_data_address("127.0.0.1:1");
+    if (fake.loaded) {
+      v1::Holding& holding = *request.mutable_holding();
+      holding.set_run_id(setup_.run_id);
+      holding.set_generation(fake.generation);
+      for (const auto& [stage, version] : fake.versions) {
+        holding.add_stages(stage);
+      }
+      holding.set_until(fake.until);
+      holding.set_final_update(fake.final_update);
+    }
+    const auto response = run->Register(request, now);
+    ASSERT_TRUE(response.ok()) << response.status();
+    workers[response->worker_id()] = fake;
+    found.push_back(response->worker_id());
+  }
+  for (int64_t id : found) Heartbeat(id);
+}
+
 void FakeCluster::Kill(int64_t worker) {
   workers.erase(worker);
-  run.SessionEnded(worker, now);
+  run->SessionEnded(worker, now);
   Deliver();
 }
 
 absl::Status FakeCluster::Say(int64_t worker, v1::WorkerMessage message) {
+  FakeWorker& fake = workers[worker];
+  if (message.has_reports() || message.has_snapshot() ||
+      message.has_finished()) {
+    fake.said.push_back(message);
+  }
   message.set_worker_id(worker);
   message.set_incarnation(worker);
   message.set_generation(workers[worker].generation);
-  const absl::Status status = run.Receive(message, now);
+  const absl::Status status = run->Receive(message, now);
   Deliver();
   return status;
 }
@@ -165,7 +200,11 @@ void FakeCluster::Heartbeat(int64_t worker) {
 void FakeCluster::Ready(int64_t worker) {
   FakeWorker& fake = workers.at(worker);
   if (fake.ready || fake.versions.empty()) return;
-  fake.ready = true;
+  for (const v1::WorkerMessage& owed : std::exchange(fake.owed, {})) {
+    EXPECT_TRUE(Say(worker, owed).ok());
+    fake.said.pop_back();  // is there already
+  }
+  fake.ready = fake.loaded = true;
   v1::WorkerMessage message;
   message.mutable_ready();
   EXPECT_TRUE(Say(worker, message).ok());
@@ -213,7 +252,8 @@ bool FakeCluster::Step(int stage) {
 
 bool FakeCluster::WriteSnapshot(int64_t worker) {
   FakeWorker& fake = workers.at(worker);
-  if (fake.unwritten.empty()) return false;
+  // What is told again goes first.
+  if (fake.unwritten.empty() || !fake.owed.empty()) return false;
   v1::WorkerMessage message;
   *message.mutable_snapshot() = fake.unwritten.front();
   fake.unwritten.erase(fake.unwritten.begin());
@@ -238,7 +278,7 @@ void FakeCluster::FinishIfDone(int64_t worker) {
 
 void FakeCluster::RunAll() {
   bool moved = true;
-  while (moved && !run.exit_code().has_value()) {
+  while (moved && !run->exit_code().has_value()) {
     moved = false;
     std::vector<int64_t> ids;
     for (const auto& [id, fake] : workers) ids.push_back(id);
@@ -261,7 +301,7 @@ void FakeCluster::Advance(double seconds) {
 void FakeCluster::Freeze(double seconds) {
   now += std::chrono::duration_cast<base::SteadyTime::duration>(
       base::Seconds(seconds));
-  run.Tick(now);
+  run->Tick(now);
   Deliver();
 }
 
@@ -275,7 +315,7 @@ absl::StatusOr<v1::CommandResponse> FakeCluster::Command(
 absl::StatusOr<v1::CommandResponse> FakeCluster::Command(
     v1::CommandRequest request) {
   request.set_reason("test");
-  auto response = run.Command(request, now);
+  auto response = run->Command(request, now);
   Deliver();
   return response;
 }
@@ -320,6 +360,18 @@ void FakeCluster::Handle(FakeWorker& worker,
     EXPECT_EQ(message.rewire().placements_size(), stages_);
     worker.generation = message.generation();
     worker.ready = false;
+    if (message.rewire().has_repeat_after()) {
+      worker.owed.clear();
+      for (const v1::WorkerMessage& said : worker.said) {
+        const int64_t update = said.has_reports()
+                                   ? said.reports().updates(0).update()
+                               : said.has_snapshot() ? said.snapshot().update()
+                                                     : worker.final_update + 1;
+        if (update > message.rewire().repeat_after()) {
+          worker.owed.push_back(said);
+        }
+      }
+    }
     worker.rewired.assign(message.rewire().edges().begin(),
                           message.rewire().edges().end());
   } else if (message.has_committed()) {
@@ -365,7 +417,7 @@ void Start(FakeCluster& cluster, int workers) {
   std::vector<int64_t> ids;
   for (int i = 0; i < workers; ++i) ids.push_back(cluster.Join());
   for (int64_t id : ids) cluster.Ready(id);
-  ASSERT_EQ(cluster.run.state(), v1::RUN_STATE_RUNNING);
+  ASSERT_EQ(cluster.run->state(), v1::RUN_STATE_RUNNING);
 }
 
 void Train(FakeCluster& cluster, int count) {

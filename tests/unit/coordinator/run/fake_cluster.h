@@ -8,6 +8,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -35,6 +36,7 @@ class FakeEffects final : public RunEffects {
   absl::StatusOr<std::vector<MetricsRow>> KeepRows(int64_t last) override;
   absl::Status CommitCheckpoint(const CheckpointContent& content) override;
   void GiveUpCheckpoint(int64_t update, const std::string& reason) override;
+  void RemoveUnfinishedCheckpoints() override {}
   absl::StatusOr<int64_t> NewestCheckpoint() override;
 
   std::map<int64_t, std::vector<v1::CoordinatorMessage>> sent;  // by worker
@@ -59,6 +61,9 @@ struct FakeWorker {
   int64_t final_update = 0;
   int64_t start = 0;
   std::vector<v1::SnapshotWritten> unwritten;
+  std::vector<v1::WorkerMessage> said;  // of updates
+  std::vector<v1::WorkerMessage> owed;  // to be said again
+  bool loaded = false;                  // was ready once
   int64_t committed = 0;
   std::vector<int> rewired;  // edges, last time
   bool ready = false;
@@ -73,6 +78,8 @@ class FakeCluster {
 
   // Registers a worker and opens its session; its id.
   int64_t Join(const std::string& name = "w");
+  // The coordinator is killed and started again, and all workers find it.
+  void Revive();
   // The stream of the worker breaks.
   void Kill(int64_t worker);
   // One message of the worker; its status.
@@ -99,7 +106,7 @@ class FakeCluster {
 
   base::SteadyTime now{std::chrono::seconds(1000)};
   FakeEffects effects;
-  RunController run;
+  std::unique_ptr<RunController> run;
   std::map<int64_t, FakeWorker> workers;
   // Updates at which a stage refreshed its bases, repeated work included.
   std::map<int, std::set<int64_t>> refreshes;
@@ -109,6 +116,7 @@ class FakeCluster {
   void Handle(FakeWorker& worker, const v1::CoordinatorMessage& message);
   void CheckOwners(const v1::Assignment& assignment) const;
 
+  const RunSetup setup_;
   const int stages_;
   worker::ScheduleSpec schedule_;
 };

@@ -38,7 +38,7 @@ TEST(RefreshScheduler, UniformNeedsNoPlans) {
   FakeCluster cluster(RotatingSetup(v1::REFRESH_POLICY_UNIFORM));
   Start(cluster, 2);
   cluster.RunAll();
-  EXPECT_EQ(cluster.run.exit_code(), 0);
+  EXPECT_EQ(cluster.run->exit_code(), 0);
   EXPECT_TRUE(cluster.effects.refresh_changes.empty());
   for (const auto& [stage, updates] : cluster.refreshes) {
     EXPECT_EQ(updates.size(), 16u) << "1, 4, 8, ..., 60";
@@ -49,7 +49,7 @@ TEST(RefreshScheduler, AdaptivePlansFollowWhatIsMeasured) {
   FakeCluster cluster(RotatingSetup(v1::REFRESH_POLICY_ADAPTIVE));
   Start(cluster, 2);
   cluster.RunAll();
-  ASSERT_EQ(cluster.run.exit_code(), 0);
+  ASSERT_EQ(cluster.run->exit_code(), 0);
   // Boundaries 10 to 60; the plans of 50 and 60 would hold from 61 and 71 on.
   const auto& changes = cluster.effects.refresh_changes;
   ASSERT_GE(changes.size(), 4u);
@@ -78,7 +78,7 @@ TEST(RefreshScheduler, AdaptivePlansSurviveLosses) {
     cluster.Heartbeat(1);
     cluster.Join();
     cluster.RunAll();
-    ASSERT_EQ(cluster.run.exit_code(), 0) << trained;
+    ASSERT_EQ(cluster.run->exit_code(), 0) << trained;
     EXPECT_EQ(cluster.refreshes, quiet.refreshes) << trained;
     EXPECT_EQ(cluster.effects.refresh_changes, quiet.effects.refresh_changes);
   }
@@ -92,7 +92,7 @@ TEST(RefreshScheduler, AChangeHoldsFromOneUpdateOn) {
   ASSERT_THAT(response, IsOk());
   const int64_t from = response->update();
   cluster.RunAll();
-  ASSERT_EQ(cluster.run.exit_code(), 0);
+  ASSERT_EQ(cluster.run->exit_code(), 0);
   for (const auto& [stage, updates] : cluster.refreshes) {
     for (int64_t t = 2; t <= 60; ++t) {
       EXPECT_EQ(updates.contains(t), t % (t < from ? 4 : 2) == 0) << t;

@@ -19,18 +19,18 @@ TEST(RunControllerCommands, PausesAndResumesAtOneUpdate) {
   Train(cluster, 2);
   ASSERT_OK_AND_ASSIGN(auto response, cluster.Command(Request::VERB_PAUSE));
   const int64_t at = response.update();
-  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_RUNNING);
+  EXPECT_EQ(cluster.run->state(), v1::RUN_STATE_RUNNING);
   cluster.RunAll();
-  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_PAUSED);
+  EXPECT_EQ(cluster.run->state(), v1::RUN_STATE_PAUSED);
   EXPECT_EQ(cluster.effects.rows.back().step, at);
   EXPECT_FALSE(cluster.Step(0));
   ASSERT_OK_AND_ASSIGN(response, cluster.Command(Request::VERB_RESUME));
-  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_RUNNING);
+  EXPECT_EQ(cluster.run->state(), v1::RUN_STATE_RUNNING);
   EXPECT_THAT(
       cluster.Command(Request::VERB_RESUME),
       StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("not paused")));
   cluster.RunAll();
-  EXPECT_EQ(cluster.run.exit_code(), 0);
+  EXPECT_EQ(cluster.run->exit_code(), 0);
   ExpectAllRows(cluster);
 }
 
@@ -41,12 +41,12 @@ TEST(RunControllerCommands, APauseOutlivesALoss) {
   ASSERT_OK_AND_ASSIGN(const auto response,
                        cluster.Command(Request::VERB_PAUSE));
   cluster.RunAll();
-  ASSERT_EQ(cluster.run.state(), v1::RUN_STATE_PAUSED);
+  ASSERT_EQ(cluster.run->state(), v1::RUN_STATE_PAUSED);
   cluster.Kill(2);
   cluster.Heartbeat(1);
   cluster.Join();
   cluster.RunAll();
-  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_PAUSED);
+  EXPECT_EQ(cluster.run->state(), v1::RUN_STATE_PAUSED);
   EXPECT_EQ(cluster.effects.rows.back().step, response.update());
 }
 
@@ -60,11 +60,11 @@ TEST(RunControllerCommands, TakesACheckpointOnDemand) {
   ASSERT_THAT(cluster.Command(Request::VERB_PAUSE), IsOk());
   cluster.RunAll();
   EXPECT_THAT(cluster.effects.committed, Contains(first));
-  ASSERT_EQ(cluster.run.state(), v1::RUN_STATE_PAUSED);
+  ASSERT_EQ(cluster.run->state(), v1::RUN_STATE_PAUSED);
   // A paused run moves on by one update.
   ASSERT_OK_AND_ASSIGN(response, cluster.Command(Request::VERB_CHECKPOINT));
   cluster.RunAll();
-  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_PAUSED);
+  EXPECT_EQ(cluster.run->state(), v1::RUN_STATE_PAUSED);
   EXPECT_THAT(cluster.effects.committed, Contains(response.update()));
   EXPECT_EQ(cluster.effects.rows.back().step, response.update());
 }
@@ -75,16 +75,16 @@ TEST(RunControllerCommands, APausedRunIsNotCompletedByACheckpoint) {
   Start(cluster, 1);
   ASSERT_THAT(cluster.Command(Request::VERB_PAUSE), IsOk());
   cluster.RunAll();
-  ASSERT_EQ(cluster.run.state(), v1::RUN_STATE_PAUSED);
+  ASSERT_EQ(cluster.run->state(), v1::RUN_STATE_PAUSED);
   while (cluster.effects.rows.size() < 39) {
     ASSERT_THAT(cluster.Command(Request::VERB_CHECKPOINT), IsOk());
     cluster.RunAll();
-    ASSERT_EQ(cluster.run.state(), v1::RUN_STATE_PAUSED);
+    ASSERT_EQ(cluster.run->state(), v1::RUN_STATE_PAUSED);
   }
   EXPECT_THAT(cluster.Command(Request::VERB_CHECKPOINT),
               StatusIs(absl::StatusCode::kFailedPrecondition,
                        HasSubstr("`gimbal resume` completes it")));
-  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_PAUSED);
+  EXPECT_EQ(cluster.run->state(), v1::RUN_STATE_PAUSED);
 }
 
 TEST(RunControllerCommands, StopsAtACommittedCheckpoint) {
@@ -93,12 +93,12 @@ TEST(RunControllerCommands, StopsAtACommittedCheckpoint) {
   Train(cluster, 3);
   ASSERT_OK_AND_ASSIGN(const auto response,
                        cluster.Command(Request::VERB_STOP));
-  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_DRAINING);
+  EXPECT_EQ(cluster.run->state(), v1::RUN_STATE_DRAINING);
   ASSERT_OK_AND_ASSIGN(const auto again, cluster.Command(Request::VERB_STOP));
   EXPECT_EQ(again.update(), response.update());
   cluster.RunAll();
-  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_STOPPED);
-  EXPECT_EQ(cluster.run.exit_code(), 4);
+  EXPECT_EQ(cluster.run->state(), v1::RUN_STATE_STOPPED);
+  EXPECT_EQ(cluster.run->exit_code(), 4);
   EXPECT_EQ(*cluster.effects.committed.rbegin(), response.update());
   EXPECT_EQ(cluster.effects.rows.back().step, response.update());
 }
@@ -110,8 +110,8 @@ TEST(RunControllerCommands, DrainsWhatIsInFlight) {
   ASSERT_OK_AND_ASSIGN(const auto response,
                        cluster.Command(Request::VERB_DRAIN));
   cluster.RunAll();
-  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_STOPPED);
-  EXPECT_EQ(cluster.run.exit_code(), 4);
+  EXPECT_EQ(cluster.run->state(), v1::RUN_STATE_STOPPED);
+  EXPECT_EQ(cluster.run->exit_code(), 4);
   EXPECT_EQ(*cluster.effects.committed.rbegin(), response.update());
   for (const auto& [id, worker] : cluster.workers) {
     EXPECT_TRUE(worker.finished);
@@ -124,8 +124,8 @@ TEST(RunControllerCommands, StopsAtOnceWhileNothingTrains) {
   cluster.Join();
   ASSERT_THAT(cluster.Command(Request::VERB_STOP), IsOk());
   // Exit code 4 would promise a checkpoint.
-  EXPECT_EQ(cluster.run.exit_code(), 3);
-  EXPECT_THAT(cluster.run.Status(cluster.now).reason(),
+  EXPECT_EQ(cluster.run->exit_code(), 3);
+  EXPECT_THAT(cluster.run->Status(cluster.now).reason(),
               HasSubstr("before the first checkpoint was committed: stopped "
                         "while nothing was training: test"));
   EXPECT_THAT(cluster.Command(Request::VERB_STOP),
@@ -137,11 +137,11 @@ TEST(RunControllerCommands, StopsAtOnceAtTheCheckpointThatThereIs) {
   Start(cluster, 2);
   TrainToTheFirstCheckpoint(cluster);
   cluster.Kill(1);
-  ASSERT_EQ(cluster.run.state(), v1::RUN_STATE_RECOVERING);
+  ASSERT_EQ(cluster.run->state(), v1::RUN_STATE_RECOVERING);
   ASSERT_OK_AND_ASSIGN(const auto response,
                        cluster.Command(Request::VERB_STOP));
   EXPECT_EQ(response.update(), 10);
-  EXPECT_EQ(cluster.run.exit_code(), 4);
+  EXPECT_EQ(cluster.run->exit_code(), 4);
 }
 
 TEST(RunControllerCommands, ALossWhileStoppingEndsAtTheNewestCheckpoint) {
@@ -151,7 +151,7 @@ TEST(RunControllerCommands, ALossWhileStoppingEndsAtTheNewestCheckpoint) {
     if (checkpoint) TrainToTheFirstCheckpoint(cluster);
     ASSERT_THAT(cluster.Command(Request::VERB_STOP), IsOk());
     cluster.Kill(1);
-    EXPECT_EQ(cluster.run.exit_code(), checkpoint ? 4 : 3);
+    EXPECT_EQ(cluster.run->exit_code(), checkpoint ? 4 : 3);
   }
 }
 

@@ -26,7 +26,7 @@ TEST_P(RandomOrder, EndsWithTheSameRows) {
   const int workers = 1 + static_cast<int>(random() % stages);
   FakeCluster cluster(stages, workers);
   int losses = 0;
-  for (int i = 0; i < 20000 && !cluster.run.exit_code().has_value(); ++i) {
+  for (int i = 0; i < 20000 && !cluster.run->exit_code().has_value(); ++i) {
     cluster.now += std::chrono::milliseconds(10);
     const auto event = random() % 100;
     if (static_cast<int>(cluster.workers.size()) < workers) {
@@ -55,6 +55,8 @@ TEST_P(RandomOrder, EndsWithTheSameRows) {
                                              ? v1::WorkerFailure::KIND_LINK
                                              : v1::WorkerFailure::KIND_REPLAY);
       (void)cluster.Say(AnyWorker(cluster, random), broken);
+    } else if (event < 98 && random() % 4 == 0) {
+      cluster.Revive();
     } else if (event < 98) {
       (void)cluster.Command(Request::VERB_CHECKPOINT);
     } else if (event < 99) {
@@ -63,8 +65,8 @@ TEST_P(RandomOrder, EndsWithTheSameRows) {
       (void)cluster.Command(Request::VERB_RESUME);
     }
   }
-  ASSERT_EQ(cluster.run.exit_code(), 0)
-      << cluster.run.Status(cluster.now).DebugString();
+  ASSERT_EQ(cluster.run->exit_code(), 0)
+      << cluster.run->Status(cluster.now).DebugString();
   ASSERT_EQ(cluster.effects.rows.size(), 40u);
   for (const MetricsRow& row : cluster.effects.rows) {
     EXPECT_EQ(row.loss, 1.0 / static_cast<double>(row.step));

@@ -20,20 +20,20 @@ using Request = v1::CommandRequest;
 
 TEST(RunController, RunsToTheEnd) {
   FakeCluster cluster(4, 2);
-  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_PENDING);
+  EXPECT_EQ(cluster.run->state(), v1::RUN_STATE_PENDING);
   const int64_t a = cluster.Join();
-  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_PENDING);
+  EXPECT_EQ(cluster.run->state(), v1::RUN_STATE_PENDING);
   const int64_t b = cluster.Join();
-  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_ASSIGNING);
+  EXPECT_EQ(cluster.run->state(), v1::RUN_STATE_ASSIGNING);
   EXPECT_EQ(cluster.OwnerOf(1), a);
   EXPECT_EQ(cluster.OwnerOf(2), b);
   cluster.Ready(b);
-  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_CONNECTING);
+  EXPECT_EQ(cluster.run->state(), v1::RUN_STATE_CONNECTING);
   cluster.Ready(a);
-  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_RUNNING);
+  EXPECT_EQ(cluster.run->state(), v1::RUN_STATE_RUNNING);
   cluster.RunAll();
-  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_COMPLETED);
-  EXPECT_EQ(cluster.run.exit_code(), 0);
+  EXPECT_EQ(cluster.run->state(), v1::RUN_STATE_COMPLETED);
+  EXPECT_EQ(cluster.run->exit_code(), 0);
   EXPECT_THAT(cluster.effects.committed, ElementsAre(10, 20, 30, 40));
   EXPECT_EQ(cluster.workers.at(a).exit_code, 0);
   ExpectAllRows(cluster);
@@ -46,12 +46,12 @@ TEST(RunController, EndsOnlyWhenTheLastCheckpointIsCommitted) {
   while (cluster.Step(0)) {
   }
   EXPECT_EQ(cluster.effects.rows.size(), 40u);
-  EXPECT_FALSE(cluster.run.exit_code().has_value());
+  EXPECT_FALSE(cluster.run->exit_code().has_value());
   while (cluster.WriteSnapshot(worker)) {
   }
-  EXPECT_FALSE(cluster.run.exit_code().has_value());
+  EXPECT_FALSE(cluster.run->exit_code().has_value());
   cluster.FinishIfDone(worker);
-  EXPECT_EQ(cluster.run.exit_code(), 0);
+  EXPECT_EQ(cluster.run->exit_code(), 0);
 }
 
 TEST(RunController, ALostWorkerIsReplayedAloneFromTheNewestCheckpoint) {
@@ -64,15 +64,15 @@ TEST(RunController, ALostWorkerIsReplayedAloneFromTheNewestCheckpoint) {
   EXPECT_THAT(cluster.effects.committed, ElementsAre(10));
   cluster.now += std::chrono::seconds(1);
   cluster.Kill(lost);
-  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_RECOVERING);
+  EXPECT_EQ(cluster.run->state(), v1::RUN_STATE_RECOVERING);
   EXPECT_THAT(cluster.effects.disconnected, Contains(lost));
   cluster.now += std::chrono::seconds(1);
   cluster.Heartbeat(survivor);
   const int64_t replacement = cluster.Join();
   // The third worker was not heard of since the loss: it may be gone, too.
-  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_RECOVERING);
+  EXPECT_EQ(cluster.run->state(), v1::RUN_STATE_RECOVERING);
   cluster.Heartbeat(3);
-  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_ASSIGNING);
+  EXPECT_EQ(cluster.run->state(), v1::RUN_STATE_ASSIGNING);
   EXPECT_EQ(cluster.OwnerOf(0), survivor);
   EXPECT_EQ(cluster.OwnerOf(1), replacement);
   // The others stay where they are.
@@ -84,13 +84,13 @@ TEST(RunController, ALostWorkerIsReplayedAloneFromTheNewestCheckpoint) {
   EXPECT_THAT(cluster.effects.decisions,
               Contains(HasSubstr("stages 1 are replayed from update 10")));
   cluster.RunAll();
-  EXPECT_EQ(cluster.run.exit_code(), 0);
+  EXPECT_EQ(cluster.run->exit_code(), 0);
   ExpectAllRows(cluster);
-  ASSERT_EQ(cluster.run.recoveries().size(), 1u);
-  EXPECT_EQ(cluster.run.recoveries()[0].stage, 1);
-  EXPECT_EQ(cluster.run.recoveries()[0].steps_replayed, 4);
-  EXPECT_EQ(cluster.run.recoveries()[0].detected_seconds, 1);
-  EXPECT_EQ(cluster.run.recoveries()[0].recovered_seconds, 2);
+  ASSERT_EQ(cluster.run->recoveries().size(), 1u);
+  EXPECT_EQ(cluster.run->recoveries()[0].stage, 1);
+  EXPECT_EQ(cluster.run->recoveries()[0].steps_replayed, 4);
+  EXPECT_EQ(cluster.run->recoveries()[0].detected_seconds, 1);
+  EXPECT_EQ(cluster.run->recoveries()[0].recovered_seconds, 2);
   EXPECT_EQ(cluster.effects.restarts, (std::map<int, int>{{1, 1}}));
 }
 
@@ -100,7 +100,7 @@ TEST(RunController, ASilentWorkerIsLostAndItsWordNoLongerCounts) {
   cluster.Advance(2);
   cluster.Heartbeat(1);
   cluster.Advance(2);
-  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_RECOVERING);
+  EXPECT_EQ(cluster.run->state(), v1::RUN_STATE_RECOVERING);
   EXPECT_THAT(cluster.effects.disconnected, ElementsAre(2));
   v1::WorkerMessage message;
   message.mutable_heartbeat();
@@ -114,13 +114,13 @@ TEST(RunController, AFrozenJobLosesNobody) {
   Start(cluster, 2);
   cluster.Advance(1);
   cluster.Freeze(3600);
-  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_RUNNING);
+  EXPECT_EQ(cluster.run->state(), v1::RUN_STATE_RUNNING);
   cluster.Advance(2);
   cluster.Heartbeat(1);
-  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_RUNNING);
+  EXPECT_EQ(cluster.run->state(), v1::RUN_STATE_RUNNING);
   // Who stays silent after the end of the freeze is lost.
   cluster.Advance(2);
-  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_RECOVERING);
+  EXPECT_EQ(cluster.run->state(), v1::RUN_STATE_RECOVERING);
   EXPECT_THAT(cluster.effects.disconnected, ElementsAre(2));
 }
 
@@ -151,18 +151,18 @@ TEST(RunController, EveryStageGoesBackWhenMessagesWereNotKept) {
   cluster.Kill(2);
   cluster.Heartbeat(1);
   const int64_t replacement = cluster.Join();
-  ASSERT_EQ(cluster.run.state(), v1::RUN_STATE_ASSIGNING);
+  ASSERT_EQ(cluster.run->state(), v1::RUN_STATE_ASSIGNING);
   EXPECT_EQ(cluster.workers.at(1).versions.at(0), 12);
   cluster.now += std::chrono::milliseconds(1);
   SayCannotReplay(cluster, 1);
   cluster.Heartbeat(replacement);
-  ASSERT_EQ(cluster.run.state(), v1::RUN_STATE_ASSIGNING);
+  ASSERT_EQ(cluster.run->state(), v1::RUN_STATE_ASSIGNING);
   EXPECT_EQ(cluster.workers.at(1).versions.at(0), 10);
   EXPECT_EQ(cluster.effects.rows.size(), 10u);
   EXPECT_THAT(cluster.effects.decisions,
               Contains(HasSubstr("every stage goes back to update 10")));
   cluster.RunAll();
-  EXPECT_EQ(cluster.run.exit_code(), 0);
+  EXPECT_EQ(cluster.run->exit_code(), 0);
   ExpectAllRows(cluster);
 }
 
@@ -176,7 +176,7 @@ TEST(RunController, NothingIsCommittedWhileAStageIsReplayed) {
   cluster.Heartbeat(1);
   const int64_t replacement = cluster.Join();
   for (int64_t id : {int64_t{1}, replacement}) cluster.Ready(id);
-  ASSERT_EQ(cluster.run.state(), v1::RUN_STATE_RUNNING);
+  ASSERT_EQ(cluster.run->state(), v1::RUN_STATE_RUNNING);
   cluster.WriteSnapshot(1);
   EXPECT_THAT(cluster.effects.committed, ElementsAre(10));
   for (int i = 0; i < 11; ++i) cluster.Step(1);
@@ -198,8 +198,8 @@ TEST(RunController, AReplayWithOtherNumbersFailsTheRun) {
   report.set_update(1);
   report.set_loss(17);
   EXPECT_THAT(cluster.Say(replacement, message), IsOk());
-  EXPECT_EQ(cluster.run.exit_code(), 3);
-  EXPECT_THAT(cluster.run.Status(cluster.now).reason(),
+  EXPECT_EQ(cluster.run->exit_code(), 3);
+  EXPECT_THAT(cluster.run->Status(cluster.now).reason(),
               HasSubstr("gave other numbers for update 1"));
 }
 
@@ -219,8 +219,8 @@ TEST(RunController, MessagesOfAnOldAssignmentAreIgnored) {
   report.set_stage(0);
   report.set_update(4);
   report.set_staleness(7);
-  EXPECT_THAT(cluster.run.Receive(late, cluster.now), IsOk());
-  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_ASSIGNING);
+  EXPECT_THAT(cluster.run->Receive(late, cluster.now), IsOk());
+  EXPECT_EQ(cluster.run->state(), v1::RUN_STATE_ASSIGNING);
 }
 
 TEST(RunController, ABrokenLinkRecoversAndCountsAgainstItsStage) {
@@ -232,12 +232,12 @@ TEST(RunController, ABrokenLinkRecoversAndCountsAgainstItsStage) {
   failure.mutable_failure()->set_reason("edge 0: time-out");
   cluster.now += std::chrono::milliseconds(1);
   EXPECT_THAT(cluster.Say(2, failure), IsOk());
-  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_RECOVERING);
+  EXPECT_EQ(cluster.run->state(), v1::RUN_STATE_RECOVERING);
   cluster.Heartbeat(1);
-  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_ASSIGNING);
+  EXPECT_EQ(cluster.run->state(), v1::RUN_STATE_ASSIGNING);
   EXPECT_EQ(cluster.effects.restarts, (std::map<int, int>{{1, 1}}));
   cluster.RunAll();
-  EXPECT_EQ(cluster.run.exit_code(), 0);
+  EXPECT_EQ(cluster.run->exit_code(), 0);
   ExpectAllRows(cluster);
 }
 
@@ -249,13 +249,13 @@ TEST(RunController, AFatalFailureFailsTheRun) {
   failure.mutable_failure()->set_stage(1);
   failure.mutable_failure()->set_reason("out of memory: 7 bytes");
   EXPECT_THAT(cluster.Say(2, failure), IsOk());
-  EXPECT_EQ(cluster.run.exit_code(), 3);
-  EXPECT_THAT(cluster.run.Status(cluster.now).reason(),
+  EXPECT_EQ(cluster.run->exit_code(), 3);
+  EXPECT_THAT(cluster.run->Status(cluster.now).reason(),
               HasSubstr("out of memory: 7 bytes"));
   EXPECT_EQ(cluster.workers.at(1).exit_code, 3);
   v1::RegisterRequest late;
   late.set_data_address("x:1");
-  EXPECT_THAT(cluster.run.Register(late, cluster.now),
+  EXPECT_THAT(cluster.run->Register(late, cluster.now),
               StatusIs(absl::StatusCode::kFailedPrecondition,
                        HasSubstr("out of memory")));
 }
@@ -270,11 +270,11 @@ TEST(RunController, TheRestartBudgetIsPerStage) {
     cluster.Kill(cluster.OwnerOf(stage));
     cluster.Heartbeat(other);
     cluster.Join();
-    ASSERT_EQ(cluster.run.state(), v1::RUN_STATE_ASSIGNING);
+    ASSERT_EQ(cluster.run->state(), v1::RUN_STATE_ASSIGNING);
   }
   cluster.Kill(cluster.OwnerOf(1));
-  EXPECT_EQ(cluster.run.exit_code(), 3);
-  EXPECT_THAT(cluster.run.Status(cluster.now).reason(),
+  EXPECT_EQ(cluster.run->exit_code(), 3);
+  EXPECT_THAT(cluster.run->Status(cluster.now).reason(),
               HasSubstr("RESTART_BUDGET_EXCEEDED: stage 1"));
 }
 
@@ -288,10 +288,10 @@ TEST(RunController, ALossAfterTheLastCheckpointEndsTheRun) {
     while (cluster.WriteSnapshot(id)) {
     }
   }
-  ASSERT_FALSE(cluster.run.exit_code().has_value());
+  ASSERT_FALSE(cluster.run->exit_code().has_value());
   cluster.Kill(1);
-  EXPECT_EQ(cluster.run.exit_code(), 0);
-  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_COMPLETED);
+  EXPECT_EQ(cluster.run->exit_code(), 0);
+  EXPECT_EQ(cluster.run->state(), v1::RUN_STATE_COMPLETED);
 }
 
 // The same, but the last part of the checkpoint comes after the loss.
@@ -303,13 +303,13 @@ TEST(RunController, TheLastCheckpointMayBecomeWholeWhileRecovering) {
   while (cluster.WriteSnapshot(1)) {
   }
   cluster.Kill(1);
-  ASSERT_EQ(cluster.run.state(), v1::RUN_STATE_RECOVERING);
+  ASSERT_EQ(cluster.run->state(), v1::RUN_STATE_RECOVERING);
   while (cluster.WriteSnapshot(2)) {
   }
   cluster.Join();
   cluster.Heartbeat(2);
-  EXPECT_EQ(cluster.run.exit_code(), 0);
-  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_COMPLETED);
+  EXPECT_EQ(cluster.run->exit_code(), 0);
+  EXPECT_EQ(cluster.run->state(), v1::RUN_STATE_COMPLETED);
 }
 
 TEST(RunController, NothingNonFiniteIsCommitted) {
@@ -325,8 +325,8 @@ TEST(RunController, NothingNonFiniteIsCommitted) {
   EXPECT_THAT(cluster.Say(1, snapshot), IsOk());
   EXPECT_THAT(cluster.effects.committed, ElementsAre());
   EXPECT_THAT(cluster.Say(1, message), IsOk());
-  EXPECT_EQ(cluster.run.exit_code(), 3);
-  EXPECT_THAT(cluster.run.Status(cluster.now).reason(),
+  EXPECT_EQ(cluster.run->exit_code(), 3);
+  EXPECT_THAT(cluster.run->Status(cluster.now).reason(),
               HasSubstr("loss of update 10"));
   EXPECT_THAT(cluster.effects.committed, ElementsAre());
 }
@@ -337,12 +337,12 @@ TEST(RunController, ACheckpointThatCannotBeWrittenIsGivenUp) {
   Train(cluster, 10);
   cluster.effects.commit_error = absl::DataLossError("disk full");
   cluster.WriteSnapshot(1);
-  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_RUNNING);
+  EXPECT_EQ(cluster.run->state(), v1::RUN_STATE_RUNNING);
   EXPECT_THAT(cluster.effects.given_up, ElementsAre(10));
   cluster.effects.commit_error = absl::OkStatus();
   cluster.RunAll();
   EXPECT_THAT(cluster.effects.committed, ElementsAre(20, 30, 40));
-  EXPECT_EQ(cluster.run.exit_code(), 0);
+  EXPECT_EQ(cluster.run->exit_code(), 0);
 }
 
 TEST(RunController, WithoutTheLastCheckpointTheRunFails) {
@@ -350,8 +350,9 @@ TEST(RunController, WithoutTheLastCheckpointTheRunFails) {
   Start(cluster, 1);
   cluster.effects.commit_error = absl::DataLossError("disk full");
   cluster.RunAll();
-  EXPECT_EQ(cluster.run.exit_code(), 3);
-  EXPECT_THAT(cluster.run.Status(cluster.now).reason(), HasSubstr("disk full"));
+  EXPECT_EQ(cluster.run->exit_code(), 3);
+  EXPECT_THAT(cluster.run->Status(cluster.now).reason(),
+              HasSubstr("disk full"));
 }
 
 TEST(RunController, ASecondLifeGoesOnFromTheNewestCheckpoint) {
@@ -373,6 +374,59 @@ TEST(RunController, ASecondLifeGoesOnFromTheNewestCheckpoint) {
   EXPECT_EQ(status.last_checkpoint(), 20);
 }
 
+// Workers that still hold their stages go on with them.
+TEST(RunController, ASecondLifeTakesUpWhatIsHeld) {
+  FakeCluster cluster(3, 3);
+  Start(cluster, 3);
+  TrainToTheFirstCheckpoint(cluster);
+  Train(cluster, 2);
+  cluster.Step(0);  // reported, but no row was written
+  cluster.Revive();
+  ASSERT_EQ(cluster.run->state(), v1::RUN_STATE_ASSIGNING);
+  EXPECT_EQ(cluster.effects.rows.size(), 10u);
+  for (const auto& [id, worker] : std::map(cluster.workers)) {
+    cluster.Ready(id);
+  }
+  ASSERT_EQ(cluster.run->state(), v1::RUN_STATE_RUNNING);
+  EXPECT_EQ(cluster.effects.rows.size(), 14u);
+  EXPECT_EQ(cluster.workers.at(4).versions.at(0), 15);
+  EXPECT_THAT(cluster.effects.decisions,
+              Contains(HasSubstr("every stage goes on")));
+  cluster.RunAll();
+  EXPECT_EQ(cluster.run->exit_code(), 0);
+  ExpectAllRows(cluster);
+  EXPECT_THAT(cluster.effects.committed, ElementsAre(10, 20, 30, 40));
+}
+
+// A worker was lost together with the coordinator.
+TEST(RunController, ASecondLifeReplaysWhatNobodyHolds) {
+  FakeCluster cluster(3, 3);
+  Start(cluster, 3);
+  TrainToTheFirstCheckpoint(cluster);
+  cluster.workers.at(2) = FakeWorker();  // another process of that name
+  cluster.Revive();
+  ASSERT_EQ(cluster.run->state(), v1::RUN_STATE_ASSIGNING);
+  EXPECT_EQ(cluster.workers.at(4).versions.at(0), 12);
+  EXPECT_EQ(cluster.workers.at(5).versions.at(1), 10);
+  EXPECT_THAT(cluster.workers.at(6).rewired, ElementsAre(1));
+  cluster.RunAll();
+  EXPECT_EQ(cluster.run->exit_code(), 0);
+  ExpectAllRows(cluster);
+}
+
+TEST(RunController, WhatIsHeldOfAnOlderGenerationDoesNotCount) {
+  FakeCluster cluster(2, 2);
+  Start(cluster, 2);
+  TrainToTheFirstCheckpoint(cluster);
+  ASSERT_TRUE(cluster.effects.Next(Counter::kGeneration).ok());
+  cluster.Revive();
+  ASSERT_EQ(cluster.run->state(), v1::RUN_STATE_ASSIGNING);
+  EXPECT_EQ(cluster.workers.at(3).versions.at(0), 10);
+  cluster.RunAll();
+  EXPECT_EQ(cluster.run->exit_code(), 0);
+  ExpectAllRows(cluster);
+}
+
 TEST(RunController, ASecondLifeKnowsWhatTheFirstWentThrough) {
   RunSetup setup = FakeSetup(2, 2);
   setup.config.mutable_cluster()->set_restart_budget(1);
@@ -386,11 +440,11 @@ TEST(RunController, ASecondLifeKnowsWhatTheFirstWentThrough) {
   first.Heartbeat(1);
   first.Ready(first.Join());
   first.Ready(1);
-  ASSERT_EQ(first.run.state(), v1::RUN_STATE_RUNNING);
+  ASSERT_EQ(first.run->state(), v1::RUN_STATE_RUNNING);
 
   RunController second(setup, first.effects);
   ASSERT_THAT(second.Open(), IsOk());
-  EXPECT_EQ(second.recoveries(), first.run.recoveries());
+  EXPECT_EQ(second.recoveries(), first.run->recoveries());
   EXPECT_EQ(second.recoveries()[0].steps_replayed, 2);
   EXPECT_GT(second.recoveries()[0].recovered_seconds, 0);
   const auto status = second.Status(first.now);
@@ -414,8 +468,8 @@ TEST(RunController, WhatIsMissingIsAnErrorOfOpen) {
 
 TEST(RunController, ReasonsAreTextWhateverFilesHold) {
   FakeCluster cluster(1, 1);
-  cluster.run.Fail("metrics.jsonl:3: \xff\xfe");
-  EXPECT_EQ(cluster.run.Status(cluster.now).reason(), "metrics.jsonl:3: ??");
+  cluster.run->Fail("metrics.jsonl:3: \xff\xfe");
+  EXPECT_EQ(cluster.run->Status(cluster.now).reason(), "metrics.jsonl:3: ??");
 }
 
 TEST(RunController, AChangeOfNumericsIsADecision) {
@@ -457,7 +511,7 @@ TEST(RunController, ARunThatIsDoneEndsAtOnce) {
   FakeCluster cluster(1, 1);
   Start(cluster, 1);
   cluster.RunAll();
-  ASSERT_EQ(cluster.run.exit_code(), 0);
+  ASSERT_EQ(cluster.run->exit_code(), 0);
   RunController again(FakeSetup(1, 1), cluster.effects);
   ASSERT_THAT(again.Open(), IsOk());
   EXPECT_EQ(again.exit_code(), 0);
@@ -472,13 +526,13 @@ TEST(RunController, AnExtraWorkerIsASpareAndStepsIn) {
   cluster.Kill(2);
   cluster.Heartbeat(spare);
   cluster.Heartbeat(1);
-  EXPECT_EQ(cluster.run.state(), v1::RUN_STATE_ASSIGNING);
+  EXPECT_EQ(cluster.run->state(), v1::RUN_STATE_ASSIGNING);
   EXPECT_EQ(cluster.OwnerOf(1), spare);
 }
 
 TEST(RunController, StatusShowsStagesAndWorkers) {
   FakeCluster cluster(2, 1);
-  const auto before = cluster.run.Status(cluster.now);
+  const auto before = cluster.run->Status(cluster.now);
   EXPECT_FALSE(before.has_loss());
   EXPECT_FALSE(before.has_eta_seconds());
   EXPECT_FALSE(before.has_last_checkpoint());
@@ -487,7 +541,7 @@ TEST(RunController, StatusShowsStagesAndWorkers) {
     cluster.now += std::chrono::milliseconds(500);
     Train(cluster, 1);
   }
-  const auto status = cluster.run.Status(cluster.now);
+  const auto status = cluster.run->Status(cluster.now);
   EXPECT_EQ(status.state(), v1::RUN_STATE_RUNNING);
   EXPECT_EQ(status.update(), 6);
   EXPECT_EQ(status.steps(), 40);

@@ -1,0 +1,229 @@
+// Runs in which processes die, hang and come back at random moments, and whose
+// numbers are those of the undisturbed run all the same.
+//
+//   GIMBAL_CHAOS_SEEDS=40 ctest --test-dir build/dev -R chaos   (default: 8)
+//   GIMBAL_CHAOS_SEED=17 ctest --test-dir build/dev -R chaos    one of them
+//   again
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <thread>
+
+#include "tests/support/train_fixture.h"
+
+namespace gimbal {
+namespace {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+using test_support::Command;
+using test_support::CommandResult;
+using test_support::Difference;
+using test_support::ReadText;
+
+constexpr int kUpdates = 300;
+
+// Every schedule and optimizer, and mitigations with state of their own.
+const std::vector<std::vector<std::string>> kMethods = {
+    {"optimizer.name=basis_rotation"},
+    {"optimizer.name=adamw", "pipeline.stash=none"},
+    {"optimizer.name=muon", "staleness.mitigation=[error_feedback]"},
+    {"optimizer.name=basis_rotation", "optimizer.momentum=nesterov",
+     "staleness.mitigation=[lr_linear, error_feedback]"},
+    {"optimizer.name=nadamw", "pipeline.schedule=2bw", "batch.accumulate=4"},
+    {"optimizer.name=sgd", "batch.accumulate=3"},
+    {"optimizer.name=basis_rotation", "pipeline.schedule=1f1b",
+     "batch.accumulate=4"},
+    {"optimizer.name=adamw", "pipeline.schedule=gpipe", "batch.accumulate=2"},
+    {"optimizer.name=basis_rotation", "optimizer.rotation.source=first",
+     "pipeline.stash=none"},
+    {"optimizer.name=adamw", "staleness.mitigation=[weight_prediction]"},
+    {"optimizer.name=basis_rotation", "refresh.policy=adaptive"},
+};
+
+enum class Fault {
+  kKillWorker,
+  kKillTwo,
+  kKillCoordinator,
+  kKillCoordinatorAndWorker,
+  kStopWorker,          // for longer than its lease
+  kKillDuringRecovery,  // another one, moments later
+  kKillDuringSave,
+  kCount,
+};
+
+const char* Name(Fault fault) {
+  switch (fault) {
+    case Fault::kKillWorker:
+      return "a worker is killed";
+    case Fault::kKillTwo:
+      return "two workers are killed";
+    case Fault::kKillCoordinator:
+      return "the coordinator is killed";
+    case Fault::kKillCoordinatorAndWorker:
+      return "the coordinator and a worker are killed";
+    case Fault::kStopWorker:
+      return "a worker hangs";
+    case Fault::kKillDuringRecovery:
+      return "a worker is killed, and another one moments later";
+    case Fault::kKillDuringSave:
+      return "a worker is killed while a checkpoint is written";
+    case Fault::kCount:
+      break;
+  }
+  return "?";
+}
+
+class Chaos : public test_support::TrainFixture {
+ protected:
+  // Pids of the workers, or nothing when the coordinator does not answer.
+  std::vector<int> WorkerPids(const std::string& run) {
+    const CommandResult status = test_support::Run(
+        {"gimbal", "status", "--run-dir", folder_ / run, "--json"});
+    std::vector<int> pids;
+    if (status.exit_code != 0) return pids;
+    const json view = json::parse(status.output, nullptr, false);
+    if (view.is_discarded()) return pids;
+    for (const json& worker : view.at("workers")) {
+      pids.push_back(worker.at("pid"));
+    }
+    return pids;
+  }
+
+  int CoordinatorPid(const std::string& run) {
+    const json file = json::parse(
+        ReadText(folder_ / (run + "/coordinator.json")), nullptr, false);
+    return file.is_object() ? file.value("pid", 0) : 0;
+  }
+
+  void Kill(const std::string& run, std::mt19937& random, int workers) {
+    std::vector<int> pids = WorkerPids(run);
+    std::shuffle(pids.begin(), pids.end(), random);
+    for (int i = 0; i < std::min<int>(workers, pids.size()); ++i) {
+      kill(pids[i], SIGKILL);
+    }
+  }
+
+  void KillCoordinator(const std::string& run) {
+    if (const int pid = CoordinatorPid(run); pid > 0) kill(pid, SIGKILL);
+  }
+
+  bool Saving(const std::string& run) {
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(
+             folder_ / (run + "/checkpoints"), error)) {
+      if (entry.is_directory(error) &&
+          !std::filesystem::exists(entry.path() / "COMMIT", error)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  void Do(Fault fault, const std::string& run, std::mt19937& random) {
+    switch (fault) {
+      case Fault::kKillWorker:
+        Kill(run, random, 1);
+        break;
+      case Fault::kKillTwo:
+        Kill(run, random, 2);
+        break;
+      case Fault::kKillCoordinator:
+        KillCoordinator(run);
+        break;
+      case Fault::kKillCoordinatorAndWorker: {
+        const std::vector<int> pids = WorkerPids(run);
+        KillCoordinator(run);
+        if (!pids.empty()) kill(pids[random() % pids.size()], SIGKILL);
+        break;
+      }
+      case Fault::kStopWorker: {
+        const std::vector<int> pids = WorkerPids(run);
+        if (!pids.empty()) kill(pids[random() % pids.size()], SIGSTOP);
+        break;
+      }
+      case Fault::kKillDuringRecovery:
+        Kill(run, random, 1);
+        std::this_thread::sleep_for(milliseconds(random() % 800));
+        Kill(run, random, 1);
+        break;
+      case Fault::kKillDuringSave:
+        for (int i = 0; i < 2000 && !Saving(run); ++i) {
+          std::this_thread::sleep_for(milliseconds(1));
+        }
+        Kill(run, random, 1);
+        break;
+      case Fault::kCount:
+        break;
+    }
+  }
+};
+
+std::vector<unsigned> Seeds() {
+  if (const char* seed = std::getenv("GIMBAL_CHAOS_SEED")) {
+    return {static_cast<unsigned>(std::atoi(seed))};
+  }
+  const char* count = std::getenv("GIMBAL_CHAOS_SEEDS");
+  std::vector<unsigned> seeds(
+      static_cast<size_t>(count == nullptr ? 8 : std::atoi(count)));
+  for (size_t i = 0; i < seeds.size(); ++i) seeds[i] = static_cast<unsigned>(i);
+  return seeds;
+}
+
+TEST_F(Chaos, ChangesNoNumber) {
+  std::map<size_t, std::string> undisturbed;  // by method
+  for (const unsigned seed : Seeds()) {
+    std::mt19937 random(seed);
+    const size_t method = seed % kMethods.size();
+    std::vector<std::string> arguments = {
+        "--workers", "4",
+        "--set",     "cluster.restart_budget=20",
+        "--set",     "run.steps=" + std::to_string(kUpdates),
+        "--set",     "checkpoint.every=" + std::to_string(20 + random() % 60)};
+    std::vector<std::string> alone = {"--workers", "1", "--set",
+                                      "run.steps=" + std::to_string(kUpdates)};
+    for (const std::string& setting : kMethods[method]) {
+      for (auto* argv : {&arguments, &alone}) {
+        argv->insert(argv->end(), {"--set", setting});
+      }
+    }
+    const std::string run = "seed-" + std::to_string(seed);
+    std::printf("%s (again: GIMBAL_CHAOS_SEED=%u)\n", run.c_str(), seed);
+    if (!undisturbed.contains(method)) {
+      undisturbed[method] = "undisturbed-" + std::to_string(method);
+      MustTrain(undisturbed[method], alone);
+    }
+    Command command(TrainArguments(run, arguments));
+    const int faults = 1 + static_cast<int>(random() % 5);
+    for (int i = 0; i < faults; ++i) {
+      const auto rows = static_cast<int64_t>(kUpdates * i / faults +
+                                             random() % (kUpdates / faults));
+      const auto fault =
+          static_cast<Fault>(random() % static_cast<unsigned>(Fault::kCount));
+      const auto pause = milliseconds(random() % 50);
+      if (!WaitForRows(command, run, rows)) break;
+      std::this_thread::sleep_for(pause);
+      std::printf("  after update %ld: %s\n", rows, Name(fault));
+      Do(fault, run, random);
+    }
+    const CommandResult result = command.Wait(std::chrono::seconds(120));
+    ASSERT_EQ(result.exit_code, 0) << run << "\n" << result.output << Logs(run);
+    // Checkpoints at other updates are no difference, their last one is.
+    ASSERT_EQ(Difference(NumbersOf(run), NumbersOf(undisturbed[method])), "")
+        << run << "\n"
+        << ReadText(folder_ / (run + "/events.jsonl"));
+    const json summary =
+        json::parse(ReadText(folder_ / (run + "/summary.json")));
+    for (const json& recovery : summary.at("recoveries")) {
+      std::printf("  %s\n", recovery.dump().c_str());
+    }
+    std::fflush(stdout);
+  }
+}
+
+}  // namespace
+}  // namespace gimbal
