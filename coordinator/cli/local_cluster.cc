@@ -22,9 +22,10 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr base::Seconds kLongStart(5);
-// A worker that is away for longer than its lease and this is hung. One that
-// was never there may still be loading its libraries.
-constexpr base::Seconds kAway(3);
+// A worker that the coordinator has given up and that has not registered again
+// after this is hung. One that was never there may still be loading its
+// libraries.
+constexpr base::Seconds kAway(2);
 constexpr base::Seconds kNeverCame(60);
 // Between two answers: after a longer silence (a machine that slept) nothing is
 // concluded from the first one.
@@ -168,7 +169,7 @@ std::optional<int> LocalCluster::coordinator_exit() {
   const std::optional<int> code = coordinator_->Poll();
   // Ended by a signal, so not by its own decision; before it served nobody
   // waits for it.
-  const bool killed = code && *code > 128 && !address_.empty();
+  const bool killed = code && *code > 128 && !address_.empty() && !finished_;
   return killed ? std::nullopt : code;
 }
 
@@ -190,6 +191,8 @@ absl::Status LocalCluster::ReviveCoordinator(base::SteadyTime now) {
     return absl::CancelledError("interrupted without a coordinator");
   }
   options_.resume = true;
+  // They have to find the new one first.
+  for (Worker& worker : workers_) worker.known = false;
   noted_.reset();
   return StartCoordinator();
 }
@@ -246,7 +249,7 @@ void LocalCluster::NoteStatus(const v1::GetStatusResponse& status,
     }
     if (!worker.absent_since || silence) worker.absent_since = now;
     const base::Seconds away = now - *worker.absent_since;
-    if (away < (worker.known ? options_.lease + kAway : kNeverCame)) continue;
+    if (away < (worker.known ? kAway : kNeverCame)) continue;
     options_.notice(absl::StrCat("worker-", i, " hangs: the coordinator has ",
                                  "not heard of it; kills it"));
     worker.process->Signal(SIGKILL);
@@ -281,6 +284,7 @@ void LocalCluster::Finish(base::Seconds grace) {
     if (worker.process) worker.process->Kill();
   }
   coordinator_->Kill();
+  finished_ = true;
 }
 
 }  // namespace gimbal::cli

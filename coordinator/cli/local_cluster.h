@@ -33,7 +33,6 @@ struct ClusterOptions {
   std::string bin_dir;     // holds gimbal-coordinator and gimbal-worker
   std::string run_dir;     // holds the folder logs
   std::string config;      // resolved, YAML
-  base::Seconds lease{3};  // cluster.lease
   int workers = 1;
   bool resume = false;
   std::string log_level = "info";
@@ -102,6 +101,7 @@ class LocalCluster {
   std::optional<ChildProcess> coordinator_;
   base::SteadyTime coordinator_started_;
   int coordinator_short_lives_ = 0;
+  bool finished_ = false;
   std::vector<Worker> workers_;
   std::optional<base::SteadyTime> noted_;
   std::map<std::string, size_t> log_begins_;

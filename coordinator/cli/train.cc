@@ -30,12 +30,6 @@ constexpr base::Seconds kWorkerGrace(10);
 
 base::SteadyTime Now() { return base::Clock::Real().Now(); }
 
-base::Seconds LeaseOf(const v1::RunConfig& config) {
-  const auto& lease = config.cluster().lease();
-  return base::Seconds(static_cast<double>(lease.seconds()) +
-                       1e-9 * lease.nanos());
-}
-
 // What the coordinator has refused to run leaves no folder behind.
 void TakeBack(const std::string& run_dir, bool made) {
   std::error_code error;
@@ -167,7 +161,6 @@ int RunLocal(const TrainOptions& options, const SignalQueue& signals) {
       {.bin_dir = ProgramFolder(),
        .run_dir = plan->run_dir,
        .config = config::ToYaml(plan->config),
-       .lease = LeaseOf(plan->config),
        .workers = plan->workers,
        .resume = options.request.resume,
        .log_level = options.log_level,

@@ -54,6 +54,11 @@ absl::Status RunController::Open() {
   GIMBAL_RETURN_IF_ERROR(RestartFromNewest());
   GIMBAL_ASSIGN_OR_RETURN(const RunHistory history, effects_.History());
   recoveries_ = history.recoveries;
+  // Moments of an earlier life may lie beyond the rows that are kept.
+  for (const Recovery& recovery : recoveries_) {
+    seconds_before_ = std::max({seconds_before_, recovery.detected_seconds,
+                                recovery.recovered_seconds});
+  }
   for (size_t stage = 0; stage < history.restarts.size(); ++stage) {
     stage_info_[stage].restarts_before = history.restarts[stage];
   }

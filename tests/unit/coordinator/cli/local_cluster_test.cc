@@ -18,6 +18,7 @@ namespace {
 using test_support::IsOk;
 using test_support::StatusIs;
 using test_support::TempDir;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -53,7 +54,6 @@ class LocalClusterTest : public testing::Test {
         {.bin_dir = dir_.path(),
          .run_dir = dir_ / "run",
          .config = "run: {steps: 1}\n",
-         .lease = base::Seconds(3),
          .workers = workers,
          .notice = [this](const std::string& text) { notices_ += text; },
          .wait =
@@ -171,7 +171,7 @@ TEST_F(LocalClusterTest, AHungWorkerIsKilledAndStartedAgain) {
   note(100);
   status.clear_workers();
   now_ += std::chrono::seconds(3600);  // the machine slept
-  note(6);
+  note(2);
   EXPECT_EQ(notices_, "");
   note(2);
   EXPECT_THAT(notices_, HasSubstr("worker-0 hangs"));
@@ -180,6 +180,22 @@ TEST_F(LocalClusterTest, AHungWorkerIsKilledAndStartedAgain) {
   // One that never came has more time: it may still be starting.
   note(10);
   EXPECT_EQ(notices_.find("hangs"), notices_.rfind("hangs"));
+}
+
+// At the address of the first one, where the workers look for it, and with the
+// run of its folder.
+TEST_F(LocalClusterTest, AKilledCoordinatorIsStartedAgain) {
+  Program("gimbal-coordinator", "echo \"$@\" >> " + (dir_ / "starts") + "\n" +
+                                    Serve() + "exec sleep 100\n");
+  Program("gimbal-worker", "exec sleep 100\n");
+  ASSERT_OK_AND_ASSIGN(const auto cluster, Start(1));
+  cluster->SignalCoordinator(SIGKILL);
+  EXPECT_THAT(SuperviseUntil(*cluster, [&] { return Starts() == 2; }), IsOk());
+  EXPECT_FALSE(cluster->coordinator_exit().has_value());
+  EXPECT_THAT(notices_, HasSubstr("coordinator ended with exit code 137"));
+  const std::string starts = *io::ReadFile(dir_ / "starts");
+  EXPECT_THAT(starts.substr(starts.find('\n')),
+              AllOf(HasSubstr("--resume"), HasSubstr("--listen 127.0.0.1:5")));
 }
 
 TEST_F(LocalClusterTest, AWorkerThatDiesIsStartedAgain) {
