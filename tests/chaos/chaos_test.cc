@@ -42,7 +42,7 @@ const std::vector<std::vector<std::string>> kMethods = {
     {"optimizer.name=basis_rotation", "optimizer.rotation.source=first",
      "pipeline.stash=none"},
     {"optimizer.name=adamw", "staleness.mitigation=[weight_prediction]"},
-    {"optimizer.name=basis_rotation", "refresh.policy=adaptive"},
+    {"optimizer.name=basis_rotation", "optimizer.rotation.policy=adaptive"},
 };
 
 enum class Fault {
