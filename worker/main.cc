@@ -75,8 +75,10 @@ int main(int argc, char** argv) {
   }
   options.patience = std::chrono::seconds(patience);
   gimbal::base::InitLog(options.name, log_level);
-  std::signal(SIGTERM, CountSignal);
-  std::signal(SIGINT, CountSignal);
+  // USR1 and USR2 are how schedulers announce the end of a job.
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2}) {
+    std::signal(signal, CountSignal);
+  }
 
   gimbal::base::LogInfo("numerics: " + gimbal::compute::NumericsTag());
   gimbal::base::LogInfo("CUDA: " + gimbal::compute::FindCuda().text);

@@ -86,8 +86,9 @@ absl::StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Start(
   std::unique_ptr<LocalCluster> cluster(new LocalCluster(options));
   GIMBAL_RETURN_IF_ERROR(cluster->StartCoordinator());
   if (cluster->coordinator_exit()) return cluster;
-  cluster->workers_.resize(options.workers);
-  for (int i = 0; i < options.workers; ++i) {
+  const int workers = options.workers + options.spares;
+  cluster->workers_.resize(static_cast<size_t>(workers));
+  for (int i = 0; i < workers; ++i) {
     GIMBAL_RETURN_IF_ERROR(cluster->StartWorker(i, Now()));
   }
   return cluster;

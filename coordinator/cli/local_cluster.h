@@ -34,6 +34,7 @@ struct ClusterOptions {
   std::string run_dir;     // holds the folder logs
   std::string config;      // resolved, YAML
   int workers = 1;
+  int spares = 0;  // workers beyond them
   bool resume = false;
   std::string log_level = "info";
   // Told of what takes long, and of every worker that is started again.

@@ -6,7 +6,8 @@ namespace gimbal::cli {
 
 SignalQueue::SignalQueue() {
   sigemptyset(&set_);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) {
+  for (const int signal :
+       {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD}) {
     sigaddset(&set_, signal);
   }
   pthread_sigmask(SIG_BLOCK, &set_, nullptr);
@@ -20,8 +21,6 @@ int SignalQueue::Wait(std::chrono::milliseconds timeout) const {
   return signal > 0 ? signal : 0;
 }
 
-bool IsStop(int signal) {
-  return signal == SIGINT || signal == SIGTERM || signal == SIGHUP;
-}
+bool IsStop(int signal) { return signal != 0 && signal != SIGCHLD; }
 
 }  // namespace gimbal::cli

@@ -10,7 +10,7 @@ namespace gimbal::cli {
 
 class SignalQueue {
  public:
-  // Blocks INT, TERM, HUP and CHLD.
+  // Blocks INT, TERM, HUP, USR1, USR2 and CHLD.
   SignalQueue();
   // The next signal, waiting up to `timeout` for it; 0 when none came. CHLD
   // only wakes the caller up early.
@@ -20,7 +20,8 @@ class SignalQueue {
   sigset_t set_;
 };
 
-// INT, TERM and HUP: somebody wants the program to end.
+// All but CHLD: somebody, or a scheduler that is about to end the job, wants the
+// program to end.
 bool IsStop(int signal);
 
 }  // namespace gimbal::cli

@@ -162,6 +162,7 @@ int RunLocal(const TrainOptions& options, const SignalQueue& signals) {
        .run_dir = plan->run_dir,
        .config = config::ToYaml(plan->config),
        .workers = plan->workers,
+       .spares = plan->config.cluster().spares(),
        .resume = options.request.resume,
        .log_level = options.log_level,
        .notice = [&](const std::string& text) { display.Note(text); },

@@ -143,7 +143,7 @@ absl::Status RunController::Receive(const v1::WorkerMessage& message,
         break;
     }
   }
-  AssignWhenReady();
+  AssignWhenReady(now);
   Progress(now);
   return absl::OkStatus();
 }
@@ -171,6 +171,7 @@ void RunController::Tick(base::SteadyTime now) {
   for (int64_t worker : table_.Expired(now)) {
     Lose(worker, Loss::kLease, now);
   }
+  AssignWhenReady(now);
   Progress(now);
 }
 
@@ -210,7 +211,7 @@ void RunController::OnFailure(int64_t worker, const v1::WorkerFailure& failure,
   if (failure.kind() == v1::WorkerFailure::KIND_REPLAY) {
     must_go_back_ = failure.reason();
   }
-  if (machine_.state() != v1::RUN_STATE_RECOVERING) only_an_edge_ = true;
+  if (!Recovering()) only_an_edge_ = true;
   Recover(failure.stage(), reason, now);
 }
 

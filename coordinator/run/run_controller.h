@@ -136,7 +136,10 @@ class RunController {
   void Recover(int stage, const std::string& reason, base::SteadyTime now);
   void SaveRecovery();
   void CountRestart(int stage, Loss loss, const std::string& reason);
-  void AssignWhenReady();
+  bool Recovering() const;
+  bool EnoughWorkers(size_t alive, base::SteadyTime now);
+  void AssignWhenReady(base::SteadyTime now);
+  void SpreadOut();
   absl::Status RestartFromNewest();
   void RestartFrom(int64_t update, const std::vector<MetricsRow>& rows);
   std::optional<std::string> WhyNotReplay() const;
@@ -148,8 +151,8 @@ class RunController {
   v1::CoordinatorMessage RewireFor(int64_t worker) const;
   void FillPlacements(
       google::protobuf::RepeatedPtrField<v1::StagePlacement>& placements) const;
-  void FillSlots(const std::vector<int64_t>& alive);
   void SendAssignments(const std::vector<int64_t>& alive);
+  std::set<int64_t> Hosts() const;
   std::vector<int> StagesOf(int64_t worker) const;
 
   // run_controller_progress.cc
@@ -211,7 +214,9 @@ class RunController {
   bool only_an_edge_ = false;  // the recovery is of no worker known to be lost
   std::optional<int64_t> repeat_after_;  // told to the workers that are kept
   base::SteadyTime alive_since_;  // who was heard of since counts as alive
+  base::SteadyTime waits_since_;  // this recovery
   bool counted_restart_ = true;   // of this recovery
+  bool of_loss_ = true;           // and it has an entry in recoveries_
   std::optional<base::SteadyTime> ticked_;
 
   // Progress under this generation.

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
+#include "coordinator/planner/slots.h"
 #include "coordinator/run/cut_plan.h"
 #include "coordinator/run/run_controller.h"
 
@@ -31,7 +32,7 @@ void RunController::Lose(int64_t worker, Loss loss, base::SteadyTime now) {
   const std::string cause = absl::StrCat(what, ": ", reason);
   Recover(stages.front(), cause, now);
   // A neighbour's word on a broken edge may have come before its cause.
-  if (machine_.state() == v1::RUN_STATE_RECOVERING && only_an_edge_) {
+  if (Recovering() && only_an_edge_) {
     recoveries_.back().stage = stages.front();
     recoveries_.back().reason = cause;
     SaveRecovery();
@@ -48,8 +49,10 @@ void RunController::Recover(int stage, const std::string& reason,
   }
   // Only those heard of from now on are known to have survived.
   alive_since_ = now;
-  if (machine_.state() == v1::RUN_STATE_RECOVERING) return;
+  if (Recovering()) return;
   if (!Transition(v1::RUN_STATE_RECOVERING, reason)) return;
+  waits_since_ = now;
+  of_loss_ = true;
   recoveries_.push_back(
       {.stage = stage, .reason = reason, .detected_seconds = SecondsAt(now)});
   SaveRecovery();
@@ -72,11 +75,58 @@ void RunController::CountRestart(int stage, Loss loss,
                     "; the last reason: ", reason));
 }
 
-void RunController::AssignWhenReady() {
-  const bool recovering = machine_.state() == v1::RUN_STATE_RECOVERING;
+bool RunController::Recovering() const {
+  return machine_.state() == v1::RUN_STATE_RECOVERING ||
+         machine_.state() == v1::RUN_STATE_WAITING_FOR_CAPACITY;
+}
+
+// With fewer workers than slots some take several, once the others have stayed
+// away long enough and if the config allows so few.
+bool RunController::EnoughWorkers(size_t alive, base::SteadyTime now) {
+  if (alive >= slots_.size()) return true;
+  if (!Recovering()) return false;  // at the start all are waited for
+  const auto& limit = setup_.config.cluster().shrink_after();
+  const base::Seconds patience(static_cast<double>(limit.seconds()) +
+                               1e-9 * limit.nanos());
+  if (now - waits_since_ < patience) return false;
+  const int least = setup_.config.cluster().min_workers();
+  if (alive > 0 && least > 0 && alive >= static_cast<size_t>(least)) {
+    return true;
+  }
+  if (machine_.state() == v1::RUN_STATE_RECOVERING) {
+    Transition(v1::RUN_STATE_WAITING_FOR_CAPACITY,
+               absl::StrCat(alive, " of ", slots_.size(),
+                            " workers are there, cluster.min_workers is ",
+                            least, least == 0 ? " (all of them)" : ""));
+  }
+  return false;
+}
+
+// Workers beyond those that share the stages take some over from those that
+// have several: right after a checkpoint, so that next to nothing is replayed.
+void RunController::SpreadOut() {
+  if (machine_.state() != v1::RUN_STATE_RUNNING) return;
+  const std::vector<int64_t> spread =
+      SpreadSlots(slots_, table_.Alive(base::SteadyTime()));
+  if (spread == slots_) return;
+  if (!Transition(v1::RUN_STATE_RECOVERING,
+                  "a worker has joined: stages spread out again")) {
+    return;
+  }
+  for (size_t slot = 0; slot < slots_.size(); ++slot) {
+    if (slots_[slot] != spread[slot]) hosting_.erase(slots_[slot]);
+  }
+  slots_ = spread;
+  alive_since_ = base::SteadyTime();
+  counted_restart_ = true;  // nothing was lost
+  of_loss_ = false;
+}
+
+void RunController::AssignWhenReady(base::SteadyTime now) {
+  const bool recovering = Recovering();
   if (!recovering && machine_.state() != v1::RUN_STATE_PENDING) return;
   const std::vector<int64_t> alive = table_.Alive(alive_since_);
-  if (alive.size() < slots_.size()) return;
+  if (!EnoughWorkers(alive.size(), now)) return;
   if (recovering && !counted_restart_) {
     // A link broke though nobody died.
     CountRestart(recoveries_.back().stage, Loss::kLink,
@@ -89,7 +139,12 @@ void RunController::AssignWhenReady() {
   if (!generation.ok()) return Fail(generation.status().ToString());
   generation_ = *generation;
   if (!recovering) TakeUpHoldings(alive);
-  FillSlots(alive);
+  const std::vector<int64_t> before = slots_;
+  slots_ = FillSlots(slots_, alive);
+  // Who has got more has to begin anew with all of it.
+  for (size_t slot = 0; slot < slots_.size(); ++slot) {
+    if (slots_[slot] != before[slot]) hosting_.erase(slots_[slot]);
+  }
   if (recovering) {
     const absl::Status cured = ReplayOrGoBack();
     if (!cured.ok()) return Fail(std::string(cured.message()));
@@ -189,7 +244,7 @@ void RunController::Replay() {
     if (stage + 1 < stages_) broken_edges_.insert(stage);
   }
   ready_.clear();
-  if (machine_.state() == v1::RUN_STATE_RECOVERING) {
+  if (Recovering() && of_loss_) {
     recoveries_.back().steps_replayed = replayed;
     SaveRecovery();
   }
@@ -222,7 +277,7 @@ void RunController::RestartFrom(int64_t update,
   if (!started_.has_value() && !rows.empty()) {
     seconds_before_ = rows.back().seconds;
   }
-  if (machine_.state() == v1::RUN_STATE_RECOVERING) {
+  if (Recovering() && of_loss_) {
     recoveries_.back().steps_replayed =
         std::max<int64_t>(0, ledger_.common_version() - update);
     SaveRecovery();
@@ -244,21 +299,6 @@ void RunController::RestartFrom(int64_t update,
   ready_.clear();
   finished_.clear();
   for (StageInfo& info : stage_info_) info.status.reset();
-}
-
-// Survivors keep their slot, so that the others' stages stay where they are.
-void RunController::FillSlots(const std::vector<int64_t>& alive) {
-  const auto contains = [](const std::vector<int64_t>& ids, int64_t id) {
-    return std::find(ids.begin(), ids.end(), id) != ids.end();
-  };
-  for (int64_t& slot : slots_) {
-    if (!contains(alive, slot)) slot = 0;
-  }
-  for (int64_t worker : alive) {
-    const auto vacant = std::find(slots_.begin(), slots_.end(), 0);
-    if (vacant == slots_.end()) break;
-    if (!contains(slots_, worker)) *vacant = worker;
-  }
 }
 
 void RunController::SendAssignments(const std::vector<int64_t>& alive) {
@@ -323,6 +363,11 @@ v1::CoordinatorMessage RunController::RewireFor(int64_t worker) const {
     if (mine != next) rewire.add_edges(edge);
   }
   return message;
+}
+
+// Once each, though one may have several slots.
+std::set<int64_t> RunController::Hosts() const {
+  return std::set<int64_t>(slots_.begin(), slots_.end());
 }
 
 std::vector<int> RunController::StagesOf(int64_t worker) const {

@@ -119,7 +119,8 @@ void RunController::CommitCheckpoints() {
     v1::CoordinatorMessage message;
     message.set_generation(generation_);
     message.mutable_committed()->set_update(content.update);
-    for (int64_t worker : slots_) effects_.Send(worker, message);
+    for (int64_t worker : Hosts()) effects_.Send(worker, message);
+    SpreadOut();
   }
 }
 
@@ -177,7 +178,7 @@ void RunController::GrantUntil(int64_t until) {
     if (cut.evaluate()) ledger_.ExpectEvaluation(cut.update());
   }
   until_ = until;
-  for (int64_t worker : slots_) effects_.Send(worker, message);
+  for (int64_t worker : Hosts()) effects_.Send(worker, message);
 }
 
 // With the cuts in (after, until].

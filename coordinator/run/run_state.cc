@@ -30,6 +30,9 @@ std::vector<v1::RunState> Successors(v1::RunState from) {
       return {v1::RUN_STATE_COMPLETED, v1::RUN_STATE_STOPPED};
     case v1::RUN_STATE_RECOVERING:
       return {v1::RUN_STATE_ASSIGNING, v1::RUN_STATE_STOPPED,
+              v1::RUN_STATE_COMPLETED, v1::RUN_STATE_WAITING_FOR_CAPACITY};
+    case v1::RUN_STATE_WAITING_FOR_CAPACITY:
+      return {v1::RUN_STATE_ASSIGNING, v1::RUN_STATE_STOPPED,
               v1::RUN_STATE_COMPLETED};
     default:
       return {};

@@ -8,6 +8,9 @@
 //                                                 |         |
 //                               DRAINING <--------+---------+
 //
+// RECOVERING becomes WAITING_FOR_CAPACITY when workers stay away for long,
+// which is left as RECOVERING is.
+//
 // Ends: COMPLETED from RUNNING and DRAINING, and from PENDING and RECOVERING
 // when the newest checkpoint turns out to be the last one; STOPPED from
 // PENDING, ASSIGNING, CONNECTING, RECOVERING and DRAINING; FAILED from every

@@ -34,6 +34,7 @@ v1::RunConfig FakeConfig(int stages) {
   config.mutable_checkpoint()->set_every(10);
   config.mutable_cluster()->mutable_lease()->set_seconds(3);
   config.mutable_cluster()->set_restart_budget(100);
+  config.mutable_cluster()->mutable_shrink_after()->set_seconds(30);
   return config;
 }
 

@@ -24,12 +24,17 @@ TEST_P(RandomOrder, EndsWithTheSameRows) {
   std::mt19937 random(GetParam());
   const int stages = 1 + static_cast<int>(random() % 5);
   const int workers = 1 + static_cast<int>(random() % stages);
-  FakeCluster cluster(stages, workers);
+  RunSetup setup = FakeSetup(stages, workers);
+  setup.config.mutable_cluster()->set_min_workers(
+      static_cast<int>(random() % 2));
+  setup.config.mutable_cluster()->mutable_shrink_after()->set_nanos(300000000);
+  FakeCluster cluster(setup);
   int losses = 0;
   for (int i = 0; i < 20000 && !cluster.run->exit_code().has_value(); ++i) {
     cluster.now += std::chrono::milliseconds(10);
     const auto event = random() % 100;
-    if (static_cast<int>(cluster.workers.size()) < workers) {
+    if (static_cast<int>(cluster.workers.size()) < workers &&
+        (cluster.workers.empty() || random() % 20 == 0)) {
       cluster.Join();
     } else if (event < 70) {
       cluster.Step(static_cast<int>(random() % stages));

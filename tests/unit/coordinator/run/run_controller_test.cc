@@ -184,6 +184,87 @@ TEST(RunController, NothingIsCommittedWhileAStageIsReplayed) {
   EXPECT_EQ(cluster.workers.at(1).committed, 20);
 }
 
+namespace {
+
+// Time passes, and these workers are heard of.
+void Wait(FakeCluster& cluster, int seconds, std::vector<int64_t> workers) {
+  for (int i = 0; i < seconds; ++i) {
+    cluster.Advance(1);
+    for (int64_t worker : workers) cluster.Heartbeat(worker);
+  }
+}
+
+RunSetup ShrinkingSetup(int min_workers) {
+  RunSetup setup = FakeSetup(3, 3);
+  setup.config.mutable_cluster()->set_min_workers(min_workers);
+  setup.config.mutable_cluster()->mutable_shrink_after()->set_seconds(10);
+  return setup;
+}
+
+}  // namespace
+
+TEST(RunController, StagesOfAWorkerThatStaysAwayMoveToANeighbour) {
+  FakeCluster cluster(ShrinkingSetup(2));
+  Start(cluster, 3);
+  TrainToTheFirstCheckpoint(cluster);
+  cluster.Kill(2);
+  Wait(cluster, 9, {1, 3});
+  EXPECT_EQ(cluster.run->state(), v1::RUN_STATE_RECOVERING);
+  Wait(cluster, 2, {1, 3});
+  ASSERT_EQ(cluster.run->state(), v1::RUN_STATE_ASSIGNING);
+  // The neighbour begins anew with both, the other one stays.
+  EXPECT_EQ(cluster.workers.at(1).versions,
+            (std::map<int, int64_t>{{0, 10}, {1, 10}}));
+  EXPECT_EQ(cluster.workers.at(3).versions, (std::map<int, int64_t>{{2, 12}}));
+  EXPECT_THAT(cluster.workers.at(3).rewired, ElementsAre(1));
+  cluster.RunAll();
+  EXPECT_EQ(cluster.run->exit_code(), 0);
+  ExpectAllRows(cluster);
+}
+
+TEST(RunController, StagesSpreadOutAgainAtACheckpoint) {
+  FakeCluster cluster(ShrinkingSetup(1));
+  Start(cluster, 3);
+  TrainToTheFirstCheckpoint(cluster);
+  cluster.Kill(2);
+  Wait(cluster, 11, {1, 3});
+  for (int64_t id : {1, 3}) cluster.Ready(id);
+  ASSERT_EQ(cluster.run->state(), v1::RUN_STATE_RUNNING);
+  const int64_t late = cluster.Join();
+  for (int i = 0; i < 15; ++i) Train(cluster, 1);
+  EXPECT_EQ(cluster.run->state(), v1::RUN_STATE_RUNNING);
+  EXPECT_TRUE(cluster.workers.at(late).versions.empty());
+  for (int64_t id : {1, 3, 1}) cluster.WriteSnapshot(id);
+  ASSERT_THAT(cluster.effects.committed, Contains(20));
+  cluster.Heartbeat(1);
+  ASSERT_EQ(cluster.run->state(), v1::RUN_STATE_ASSIGNING);
+  EXPECT_EQ(cluster.workers.at(1).versions, (std::map<int, int64_t>{{0, 20}}));
+  EXPECT_EQ(cluster.workers.at(late).versions,
+            (std::map<int, int64_t>{{1, 20}}));
+  cluster.RunAll();
+  EXPECT_EQ(cluster.run->exit_code(), 0);
+  ExpectAllRows(cluster);
+  // Growing is no loss.
+  EXPECT_EQ(cluster.run->recoveries().size(), 1u);
+  EXPECT_EQ(cluster.effects.restarts, (std::map<int, int>{{1, 1}}));
+}
+
+TEST(RunController, WaitsForCapacityWhenSoFewAreNotAllowed) {
+  FakeCluster cluster(ShrinkingSetup(0));
+  Start(cluster, 3);
+  TrainToTheFirstCheckpoint(cluster);
+  cluster.Kill(2);
+  Wait(cluster, 11, {1, 3});
+  EXPECT_EQ(cluster.run->state(), v1::RUN_STATE_WAITING_FOR_CAPACITY);
+  EXPECT_THAT(cluster.run->Status(cluster.now).reason(),
+              HasSubstr("2 of 3 workers are there"));
+  cluster.Join();
+  EXPECT_EQ(cluster.run->state(), v1::RUN_STATE_ASSIGNING);
+  cluster.RunAll();
+  EXPECT_EQ(cluster.run->exit_code(), 0);
+  ExpectAllRows(cluster);
+}
+
 TEST(RunController, AReplayWithOtherNumbersFailsTheRun) {
   FakeCluster cluster(2, 2);
   Start(cluster, 2);
