@@ -9,8 +9,11 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <regex>
 #include <thread>
 
 #include "tests/support/train_fixture.h"
@@ -22,6 +25,7 @@ using nlohmann::json;
 using std::chrono::milliseconds;
 using test_support::Command;
 using test_support::CommandResult;
+using test_support::CountOf;
 using test_support::Difference;
 using test_support::ReadText;
 
@@ -162,6 +166,46 @@ class Chaos : public test_support::TrainFixture {
     }
   }
 };
+
+// Without a launcher: a worker dies and stays away, its stage moves; another
+// one comes later, and the stages spread out again.
+TEST_F(Chaos, StagesMoveWithTheNumberOfWorkers) {
+  const std::vector<std::string> longer = {"--set", "run.steps=4000", "--set",
+                                           "checkpoint.every=100"};
+  std::vector<std::string> alone = longer;
+  alone.insert(alone.end(), {"--workers", "1"});
+  MustTrain("undisturbed", alone);
+  std::string config = ReadText(folder_ / "undisturbed/config.yaml");
+  config = std::regex_replace(config, std::regex("min_workers: \\d+"),
+                              "min_workers: 2");
+  config = std::regex_replace(config, std::regex("shrink_after: \\w+"),
+                              "shrink_after: 1s");
+  std::ofstream(folder_ / "shrinking.yaml") << config;
+  Command coordinator({"gimbal-coordinator", "--config",
+                       folder_ / "shrinking.yaml", "--run-dir",
+                       folder_ / "moved"});
+  while (CoordinatorPid("moved") == 0 && coordinator.Running()) {
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  const std::string address =
+      json::parse(ReadText(folder_ / "moved/coordinator.json")).at("address");
+  std::vector<std::unique_ptr<Command>> workers;
+  const auto start_worker = [&] {
+    workers.push_back(std::make_unique<Command>(
+        std::vector<std::string>{"gimbal-worker", "--coordinator", address}));
+  };
+  for (int i = 0; i < 4; ++i) start_worker();
+  ASSERT_TRUE(WaitForRows(coordinator, "moved", 150));
+  kill(workers[1]->pid(), SIGKILL);
+  ASSERT_TRUE(WaitForRows(coordinator, "moved", 1500));
+  start_worker();
+  const CommandResult result = coordinator.Wait(std::chrono::seconds(120));
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_EQ(Difference(NumbersOf("moved"), NumbersOf("undisturbed")), "");
+  const std::string events = ReadText(folder_ / "moved/events.jsonl");
+  EXPECT_EQ(CountOf("stages spread out again", events), 1) << events;
+  EXPECT_EQ(CountOf("every stage goes back", events), 0) << events;
+}
 
 std::vector<unsigned> Seeds() {
   if (const char* seed = std::getenv("GIMBAL_CHAOS_SEED")) {

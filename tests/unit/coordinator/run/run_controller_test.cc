@@ -249,6 +249,24 @@ TEST(RunController, StagesSpreadOutAgainAtACheckpoint) {
   EXPECT_EQ(cluster.effects.restarts, (std::map<int, int>{{1, 1}}));
 }
 
+// Not one generation for each that comes back.
+TEST(RunController, ManyThatComeBackOneByOneMakeOneGeneration) {
+  FakeCluster cluster(8, 8);
+  Start(cluster, 8);
+  TrainToTheFirstCheckpoint(cluster);
+  for (int64_t id = 1; id <= 8; ++id) cluster.Kill(id);
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_EQ(cluster.effects.counters[Counter::kGeneration], 1);
+    const int64_t id = cluster.Join();
+    cluster.Advance(0.3);
+    for (int64_t other = 9; other <= id; ++other) cluster.Heartbeat(other);
+  }
+  EXPECT_EQ(cluster.effects.counters[Counter::kGeneration], 2);
+  cluster.RunAll();
+  EXPECT_EQ(cluster.run->exit_code(), 0);
+  ExpectAllRows(cluster);
+}
+
 TEST(RunController, WaitsForCapacityWhenSoFewAreNotAllowed) {
   FakeCluster cluster(ShrinkingSetup(0));
   Start(cluster, 3);
