@@ -12,6 +12,7 @@
 #include "common/io/file.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status_conversion.h"
+#include "coordinator/cli/format.h"
 #include "gimbal/v1/admin_service.grpc.pb.h"
 
 namespace gimbal::cli {
@@ -96,9 +97,7 @@ absl::StatusOr<ServingCoordinator> ReadCoordinatorFile(
         run_dir,
         ": no coordinator serves this run now (no coordinator.json); "
         "`gimbal train --run-dir ",
-        run_dir,
-        " --resume` goes on "
-        "with it"));
+        ShellWord(run_dir), " --resume` goes on with it"));
   }
   const nlohmann::json json =
       nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);

@@ -14,6 +14,7 @@
 #include "coordinator/cli/admin_client.h"
 #include "coordinator/cli/display.h"
 #include "coordinator/cli/exit_code.h"
+#include "coordinator/cli/format.h"
 #include "coordinator/cli/local_cluster.h"
 #include "coordinator/cli/run_follower.h"
 #include "coordinator/cli/run_summary.h"
@@ -38,7 +39,8 @@ void TakeBack(const std::string& run_dir, bool made) {
   std::filesystem::remove(run_dir, error);
 }
 
-void PrintNext(const std::string& dir) {
+void PrintNext(const std::string& run_dir) {
+  const std::string dir = ShellWord(run_dir);
   std::printf(
       "\nnext:\n"
       "  gimbal generate %s --prompt \"And \"    a sample of text\n"
@@ -65,7 +67,7 @@ int Report(int code, const std::string& run_dir, LocalCluster* cluster) {
       std::printf(
           "\nstopped: %s; `gimbal train --run-dir %s --resume` goes "
           "on with the same numbers\n",
-          reason.c_str(), run_dir.c_str());
+          reason.c_str(), ShellWord(run_dir).c_str());
       return kInterrupted;
     case kRunFailed:
       std::fprintf(stderr, "gimbal: the run failed: %s\n%s", reason.c_str(),
@@ -77,7 +79,7 @@ int Report(int code, const std::string& run_dir, LocalCluster* cluster) {
                    "`gimbal train --run-dir %s --resume` goes on from the "
                    "newest checkpoint\n",
                    code, cluster->LogTail("coordinator").c_str(),
-                   run_dir.c_str());
+                   ShellWord(run_dir).c_str());
       return code == kBadUsage ? kBadUsage : kInternalError;
   }
 }
