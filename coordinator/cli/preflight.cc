@@ -16,6 +16,7 @@
 #include "common/config/run_config_io.h"
 #include "coordinator/checkpoint/catalogue.h"
 #include "coordinator/cli/admin_client.h"
+#include "coordinator/cli/format.h"
 #include "coordinator/cli/port_check.h"
 #include "coordinator/cli/trained_model.h"
 #include "worker/compute/cuda_plugin.h"
@@ -112,6 +113,24 @@ absl::Status CheckCheckpointDir(const TrainPlan& plan, bool resume) {
   return resume ? absl::OkStatus() : coordinator::CheckUnused(root);
 }
 
+// It says whose the checkpoints are, and what data the run began with.
+absl::Status CheckDatabase(const std::string& dir,
+                           const v1::RunConfig& config) {
+  const std::string path = dir + "/coordinator.db";
+  const std::string root = CheckpointRoot(dir, config);
+  std::error_code error;
+  const bool began = !coordinator::CheckUnused(root).ok();
+  if (!began || fs::exists(path, error)) return absl::OkStatus();
+  const std::string word = ShellWord(dir);
+  return absl::FailedPreconditionError(absl::StrCat(
+      "--resume: ", path, " is missing, though ", root,
+      " holds checkpoints; without it nobody knows that they are this run's: "
+      "put it back from a copy of the folder. `gimbal generate ",
+      word, "` and `gimbal eval ", word,
+      "` need only the checkpoints; to train from update 0, give another "
+      "--run-dir and no --resume"));
+}
+
 absl::Status CheckResumable(const std::string& dir,
                             const v1::RunConfig& config) {
   GIMBAL_ASSIGN_OR_RETURN(const v1::RunConfig held,
@@ -122,6 +141,7 @@ absl::Status CheckResumable(const std::string& dir,
         config::FirstDifference(config, held),
         "; `there` is the run folder); use that config or another --run-dir"));
   }
+  GIMBAL_RETURN_IF_ERROR(CheckDatabase(dir, held));
   const absl::StatusOr<std::string> address = CoordinatorAddress(dir);
   if (address.ok() &&
       AdminClient(*address).GetStatus(base::Seconds(0.5)).ok()) {

@@ -177,6 +177,18 @@ TEST_F(PreflightTest, ResumeWithAnotherConfigIsRefused) {
   EXPECT_THAT(Check(), IsOk());
 }
 
+// Its checkpoints were once said to be those of another run.
+TEST_F(PreflightTest, ResumeWithoutTheDatabaseSaysSo) {
+  MakeRun();
+  ASSERT_THAT(io::WriteFileAtomically(dir_ / "run/checkpoints/run", "demo-1\n"),
+              IsOk());
+  request_.resume = true;
+  EXPECT_THAT(Check(), StatusIs(StatusCode::kFailedPrecondition,
+                                HasSubstr("run/coordinator.db is missing")));
+  std::ofstream(dir_ / "run/coordinator.db") << "";
+  EXPECT_THAT(Check(), IsOk());
+}
+
 TEST_F(PreflightTest, ResumeNeedsARun) {
   request_.resume = true;
   EXPECT_THAT(Check(),
