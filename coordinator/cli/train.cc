@@ -52,6 +52,14 @@ void PrintNext(const std::string& run_dir) {
 
 // Tells how the run ended; `code` is the coordinator's.
 int Report(int code, const std::string& run_dir, LocalCluster* cluster) {
+  std::error_code error;
+  if (!std::filesystem::exists(run_dir + "/config.yaml", error)) {
+    std::fprintf(stderr,
+                 "gimbal: the run failed: %s is gone: the run folder was "
+                 "deleted or moved while the run went on\n",
+                 run_dir.c_str());
+    return kRunFailed;
+  }
   const absl::StatusOr<RunSummary> summary = ReadRunSummary(run_dir);
   if (summary.ok()) std::printf("\n%s", FormatSummary(*summary).c_str());
   std::fflush(stdout);

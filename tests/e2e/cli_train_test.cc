@@ -122,6 +122,19 @@ TEST_F(CliTrainTest, NothingOutlivesAKilledLauncher) {
   EXPECT_TRUE(Eventually([&] { return ProcessesIn(dir_.path()) == 0; }));
 }
 
+// It once ended with exit code 0 and nothing to show.
+TEST_F(CliTrainTest, ADeletedRunFolderFailsTheRun) {
+  WriteCorpusAndConfig(dir_.path(), 1000000);
+  cli::ChildProcess launcher = Launch("run");
+  ASSERT_TRUE(Eventually([&] { return HasRows("run", 10); }));
+  std::filesystem::rename(dir_ / "run", dir_ / "moved");
+  ASSERT_TRUE(Eventually([&] { return launcher.Poll().has_value(); }));
+  EXPECT_EQ(launcher.Poll(), 3);
+  ASSERT_OK_AND_ASSIGN(const std::string shown, io::ReadFile(dir_ / "out"));
+  EXPECT_THAT(shown, HasSubstr("deleted or moved while the run went on"));
+  EXPECT_EQ(ProcessesIn(dir_.path()), 0);
+}
+
 TEST_F(CliTrainTest, CommandsReachARunningRun) {
   WriteCorpusAndConfig(dir_.path(), 1000000);
   cli::ChildProcess launcher = Launch("run");
