@@ -7,6 +7,7 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <memory>
 #include <thread>
 
 #include "absl/strings/ascii.h"
@@ -20,6 +21,7 @@
 #include "coordinator/cli/port_check.h"
 #include "coordinator/cli/trained_model.h"
 #include "worker/compute/cuda_plugin.h"
+#include "worker/data/batch_sampler.h"
 #include "worker/data/token_source.h"
 #include "worker/pipeline/specs.h"
 
@@ -184,25 +186,43 @@ absl::StatusOr<int> Workers(const TrainRequest& request, int stages) {
   return request.workers;
 }
 
+// With more batches than there are an evaluation would count samples twice.
+absl::Status CheckEvaluation(const v1::RunConfig& config, int64_t tokens) {
+  const int batch = config.batch().microbatch();
+  const int64_t held = worker::BatchSampler::Microbatches(
+      tokens, config.model().context(), batch);
+  if (config.eval().batches() <= held) return absl::OkStatus();
+  const std::string found =
+      absl::StrCat("eval.batches: ", config.eval().batches(), ", but ",
+                   config.data().valid(), " holds ", held, " microbatches of ",
+                   batch, " samples of ", config.model().context(), " tokens");
+  return absl::InvalidArgumentError(
+      held > 0 ? absl::StrCat(found, "; set eval.batches to ", held,
+                              " or less, or hold out more data")
+               : absl::StrCat(found,
+                              "; hold out more data, or leave data.valid out"));
+}
+
+// Opens the data as the workers will; the same errors. A run that began stays
+// as it is, whatever its evaluations count.
+absl::Status CheckData(const v1::RunConfig& config, bool resume) {
+  const v1::DataSection& data = config.data();
+  const auto open = [&](const std::string& path, const char* split) {
+    return worker::TokenSource::Open(
+        path, worker::DataFormatOf(config), split, config.model().vocab(),
+        config.model().context(), data.tokenizer());
+  };
+  GIMBAL_RETURN_IF_ERROR(open(data.train(), "train").status());
+  if (data.valid().empty()) return absl::OkStatus();
+  GIMBAL_ASSIGN_OR_RETURN(const std::unique_ptr<worker::TokenSource> valid,
+                          open(data.valid(), "valid"));
+  return resume ? absl::OkStatus() : CheckEvaluation(config, valid->size());
+}
+
 }  // namespace
 
 int DefaultWorkers(int stages, int cores) {
   return std::min(stages, std::max(cores, 4));
-}
-
-absl::Status CheckData(const v1::RunConfig& config) {
-  const v1::DataSection& data = config.data();
-  const worker::DataFormat format = worker::DataFormatOf(config);
-  const int vocab = config.model().vocab();
-  const int context = config.model().context();
-  GIMBAL_RETURN_IF_ERROR(worker::TokenSource::Open(data.train(), format,
-                                                   "train", vocab, context,
-                                                   data.tokenizer())
-                             .status());
-  if (data.valid().empty()) return absl::OkStatus();
-  return worker::TokenSource::Open(data.valid(), format, "valid", vocab,
-                                   context, data.tokenizer())
-      .status();
 }
 
 absl::StatusOr<TrainPlan> Preflight(const TrainRequest& request,
@@ -216,7 +236,7 @@ absl::StatusOr<TrainPlan> Preflight(const TrainRequest& request,
   GIMBAL_RETURN_IF_ERROR(config::ResolvePaths(config));
   GIMBAL_ASSIGN_OR_RETURN(plan.workers,
                           Workers(request, config.pipeline().stages()));
-  GIMBAL_RETURN_IF_ERROR(CheckData(config));
+  GIMBAL_RETURN_IF_ERROR(CheckData(config, request.resume));
   plan.run_dir = request.run_dir.empty()
                      ? DefaultRunDir(config.run().name(), unix_seconds)
                      : request.run_dir;

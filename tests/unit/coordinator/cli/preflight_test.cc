@@ -99,6 +99,22 @@ TEST_F(PreflightTest, DataIsOpened) {
                                 HasSubstr(dir_ / "short")));
 }
 
+// Evaluations once went round and counted samples twice.
+TEST_F(PreflightTest, AnEvaluationFitsIntoTheHeldOutData) {
+  std::ofstream(dir_ / "valid") << std::string(16 * 24 + 1, 'a');
+  request_.overrides = {"data.valid=" + (dir_ / "valid"), "eval.batches=4"};
+  EXPECT_THAT(
+      Check(),
+      StatusIs(StatusCode::kInvalidArgument,
+               AllOf(HasSubstr("holds 3 microbatches of 8 samples of 16"),
+                     HasSubstr("set eval.batches to 3"))));
+  request_.overrides[1] = "eval.batches=3";
+  EXPECT_THAT(Check(), IsOk());
+  request_.overrides.push_back("batch.microbatch=25");
+  EXPECT_THAT(Check(), StatusIs(StatusCode::kInvalidArgument,
+                                HasSubstr("leave data.valid out")));
+}
+
 TEST_F(PreflightTest, DataOfAnotherTokenizerIsRefused) {
   std::ofstream(dir_ / "train-00000.bin") << std::string(100, 'a');
   const auto made_with = [this](const std::string& tokenizer) {
