@@ -16,6 +16,7 @@
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/format.h"
 #include "coordinator/cli/local_cluster.h"
+#include "coordinator/cli/memory.h"
 #include "coordinator/cli/run_follower.h"
 #include "coordinator/cli/run_summary.h"
 #include "coordinator/cli/signals.h"
@@ -48,6 +49,15 @@ void PrintNext(const std::string& run_dir) {
       "  gimbal compare %s OTHER_RUN --plot loss.svg    two runs side by "
       "side\n",
       dir.c_str(), dir.c_str(), dir.c_str());
+}
+
+// The machine may still do it, with swap or when others leave it.
+void WarnOfMemory(const v1::RunConfig& config) {
+  const absl::StatusOr<int64_t> needed = PlannedBytes(config);
+  if (!needed.ok()) return;
+  const std::string warning = MemoryWarning(*needed, AvailableBytes());
+  if (warning.empty()) return;
+  std::fprintf(stderr, "gimbal: %s\n", warning.c_str());
 }
 
 // Tells how the run ended; `code` is the coordinator's.
@@ -154,6 +164,7 @@ int RunLocal(const TrainOptions& options, const SignalQueue& signals) {
   const absl::StatusOr<TrainPlan> plan =
       Preflight(options.request, base::Clock::Real().UnixSeconds());
   if (!plan.ok()) return Fail(plan.status());
+  WarnOfMemory(plan->config);
   // Of the run's own files only the logs: the coordinator, which holds the
   // folder's lock, writes the others.
   std::error_code error;
