@@ -6,6 +6,7 @@
 #include "common/config/run_config_io.h"
 #include "coordinator/cli/commands.h"
 #include "coordinator/cli/exit_code.h"
+#include "coordinator/cli/options.h"
 #include "coordinator/cli/plan.h"
 #include "coordinator/cli/sweep.h"
 #include "coordinator/cli/train.h"
@@ -42,7 +43,7 @@ void AddTrain(CLI::App& app, int* exit_code) {
       verb->add_option("--workers", request.workers,
                        "worker processes [one per stage, at most 4 or the "
                        "number of cores]")
-          ->check(CLI::PositiveNumber);
+          ->check(WholeNumber(1));
   CLI::Option* device =
       verb->add_option("--device", request.device, "cpu, cuda or auto")
           ->capture_default_str();
@@ -63,7 +64,7 @@ void AddTrain(CLI::App& app, int* exit_code) {
   verb->add_option("--log-every", options->log_every,
                    "seconds between progress lines when not on a terminal")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(NumberFrom(0));
   verb->footer(kTrainFooter);
   verb->callback([=] { *exit_code = RunTrain(*options); });
 }
@@ -109,7 +110,7 @@ void AddSweep(CLI::App& app, int* exit_code) {
       ->required();
   verb->add_option("--jobs", options->jobs,
                    "runs at a time [as the file says, or 1]")
-      ->check(CLI::PositiveNumber);
+      ->check(WholeNumber(1));
   verb->add_flag("--report", options->report_only,
                  "run nothing, write tables and figures of what is done");
   verb->footer(

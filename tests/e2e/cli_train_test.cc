@@ -149,7 +149,8 @@ TEST_F(CliTrainTest, CommandsReachARunningRun) {
   }));
   EXPECT_EQ(Run("resume --run-dir run").code, 0);
   EXPECT_EQ(Run("checkpoint --run-dir run").code, 0);
-  EXPECT_TRUE(Eventually([&] { return Run("checkpoint ls run").code == 0; }));
+  EXPECT_TRUE(
+      Eventually([&] { return Run("checkpoint ls --run-dir run").code == 0; }));
   EXPECT_EQ(Run("drain --run-dir run").code, 0);
   ASSERT_TRUE(Eventually([&] { return launcher.Poll().has_value(); }));
   EXPECT_EQ(launcher.Poll(), 4);
@@ -199,6 +200,8 @@ TEST_F(CliTrainTest, BadInputEndsWith2AndWritesNothing) {
       {"--set model.vocab=50", "vocab"},
       {"--device cuda", "computes on the CPU"},
       {"--workers 9", "--workers 9"},
+      {"--workers abc", "--workers: found 'abc', expected a whole number"},
+      {"--log-every x", "--log-every: found 'x', expected a number"},
       {"--resume", "holds no run"},
       {"--set cluster.listen=192.0.2.1:80", "192.0.2.1:80"},
       {"--set cluster.listen=127.example.com:0", "loopback"},
