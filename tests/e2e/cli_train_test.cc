@@ -229,7 +229,7 @@ TEST_F(CliTrainTest, EveryVerbHasHelpWithAnExample) {
   for (const char* verb :
        {"train", "config", "plan", "status", "pause", "resume", "checkpoint",
         "checkpoint ls", "checkpoint verify", "drain", "stop", "prepare",
-        "eval", "generate", "compare"}) {
+        "eval", "generate", "compare", "refresh", "sweep"}) {
     const Outcome help = Run(std::string(verb) + " --help");
     EXPECT_EQ(help.code, 0) << verb;
     EXPECT_THAT(help.output, HasSubstr("Example:")) << verb;
