@@ -182,6 +182,8 @@ void Coordinator::Impl::Tick() {
   const base::SteadyTime now = clock.Now();
   run->Tick(now);
   if (now - flushed >= kFlushEvery || run->exit_code().has_value()) {
+    const absl::Status in_place = folder->lock.CheckInPlace();
+    if (!in_place.ok()) run->Fail(std::string(in_place.message()));
     const absl::Status status = folder->metrics.Flush();
     if (!status.ok()) run->Fail(status.ToString());
     flushed = now;
@@ -216,6 +218,8 @@ absl::StatusOr<v1::CommandResponse> Coordinator::Impl::Command(
 }
 
 void Coordinator::Impl::WriteSummary() {
+  // A folder that was deleted does not come back for this one file.
+  if (!folder->lock.CheckInPlace().ok()) return;
   // Whoever finished the run knew more of it: times, refreshes, recoveries.
   if (over_before &&
       std::filesystem::exists(options.run_dir + "/summary.json")) {

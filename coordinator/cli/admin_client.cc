@@ -6,12 +6,17 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/config/run_config_io.h"
 #include "common/io/file.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status_conversion.h"
+#include "coordinator/checkpoint/catalogue.h"
+#include "coordinator/cli/format.h"
+#include "coordinator/cli/trained_model.h"
 #include "gimbal/v1/admin_service.grpc.pb.h"
 
 namespace gimbal::cli {
@@ -29,6 +34,29 @@ absl::Status ToStatus(const grpc::Status& status, const std::string& address) {
   return absl::UnavailableError(absl::StrCat("no answer from a coordinator at ",
                                              address, " (", result.message(),
                                              "); is the run still going?"));
+}
+
+bool IsFinished(const std::string& run_dir) {
+  const auto config = config::LoadRunConfig(run_dir + "/config.yaml", {});
+  if (!config.ok()) return false;
+  const std::vector<int64_t> committed =
+      coordinator::CommittedCheckpoints(CheckpointRoot(run_dir, *config));
+  return !committed.empty() && committed.back() >= config->run().steps();
+}
+
+absl::Status NotServed(const std::string& run_dir) {
+  const std::string dir = ShellWord(run_dir);
+  if (IsFinished(run_dir)) {
+    return absl::NotFoundError(absl::StrCat(
+        run_dir, ": the run has ended, all its updates are done; `gimbal eval ",
+        dir, "`, `gimbal generate ", dir,
+        "` and `gimbal compare` show what came of it"));
+  }
+  return absl::NotFoundError(absl::StrCat(
+      run_dir,
+      ": no coordinator serves this run now (no coordinator.json); "
+      "`gimbal train --run-dir ",
+      dir, " --resume` goes on with it"));
 }
 
 }  // namespace
@@ -91,15 +119,7 @@ absl::StatusOr<ServingCoordinator> ReadCoordinatorFile(
                      "folder that `gimbal train` made"));
   }
   const absl::StatusOr<std::string> text = io::ReadFile(path);
-  if (!text.ok()) {
-    return absl::NotFoundError(absl::StrCat(
-        run_dir,
-        ": no coordinator serves this run now (no coordinator.json); "
-        "`gimbal train --run-dir ",
-        run_dir,
-        " --resume` goes on "
-        "with it"));
-  }
+  if (!text.ok()) return NotServed(run_dir);
   const nlohmann::json json =
       nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("address") ||

@@ -45,7 +45,7 @@ struct ServingCoordinator {
   int64_t pid = 0;
 };
 
-// NOT_FOUND when no coordinator serves the run.
+// NOT_FOUND, with what can be done, when no coordinator serves the run.
 absl::StatusOr<ServingCoordinator> ReadCoordinatorFile(
     const std::string& run_dir);
 absl::StatusOr<std::string> CoordinatorAddress(const std::string& run_dir);

@@ -5,13 +5,14 @@
 #include "coordinator/cli/checkpoints.h"
 #include "coordinator/cli/commands.h"
 #include "coordinator/cli/control.h"
+#include "coordinator/cli/options.h"
 
 namespace gimbal::cli {
 namespace {
 
 void AddTarget(CLI::App* verb, Target* target) {
-  CLI::Option* run = verb->add_option("--run-dir", target->run_dir,
-                                      "folder of the running run");
+  CLI::Option* run =
+      AddRunDir(verb, &target->run_dir, "folder of the running run");
   verb->add_option("--coordinator", target->coordinator,
                    "its coordinator, HOST:PORT")
       ->excludes(run);
@@ -49,13 +50,13 @@ void AddCheckpointFolder(CLI::App* checkpoint, int* exit_code) {
   auto run_dir = std::make_shared<std::string>();
   CLI::App* list = checkpoint->add_subcommand(
       "ls", "Lists the committed checkpoints of a run folder.");
-  list->add_option("RUN_DIR", *run_dir, "run folder")->required();
-  list->footer("Example:\n  gimbal checkpoint ls runs/first");
+  AddRunDir(list, run_dir.get(), "run folder")->required();
+  list->footer("Example:\n  gimbal checkpoint ls --run-dir runs/first");
   list->callback([=] { *exit_code = RunCheckpointList(*run_dir); });
   CLI::App* verify = checkpoint->add_subcommand(
       "verify", "Checks size and hash of every file of every checkpoint.");
-  verify->add_option("RUN_DIR", *run_dir, "run folder")->required();
-  verify->footer("Example:\n  gimbal checkpoint verify runs/first");
+  AddRunDir(verify, run_dir.get(), "run folder")->required();
+  verify->footer("Example:\n  gimbal checkpoint verify --run-dir runs/first");
   verify->callback([=] { *exit_code = RunCheckpointVerify(*run_dir); });
 }
 
@@ -70,7 +71,7 @@ void AddRefresh(CLI::App& app, int* exit_code) {
   verb->add_option("--period", options->period,
                    "mean number of updates between two refreshes of a stage")
       ->required()
-      ->check(CLI::PositiveNumber);
+      ->check(NumberAbove(0));
   verb->footer(
       "Example:\n  gimbal refresh --run-dir runs/first --policy stage_aware "
       "--period 20");

@@ -5,6 +5,7 @@
 #include "coordinator/cli/compare.h"
 #include "coordinator/cli/eval.h"
 #include "coordinator/cli/generate.h"
+#include "coordinator/cli/options.h"
 #include "coordinator/cli/prepare.h"
 
 namespace gimbal::cli {
@@ -22,7 +23,8 @@ void AddPrepare(CLI::App& app, int* exit_code) {
   verb->add_option("--out", options->out, "folder to make")->required();
   verb->add_option("--valid-fraction", options->valid_fraction,
                    "share at the end of the text that is held out")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(NumberFrom(0));
   verb->footer("Example:\n  gimbal prepare a.txt b.txt --out data/corpus");
   verb->callback([=] { *exit_code = RunPrepare(*options); });
 }
@@ -31,13 +33,13 @@ void AddEval(CLI::App& app, int* exit_code) {
   CLI::App* verb = app.add_subcommand(
       "eval", "Loss of a run's newest checkpoint over held-out data.");
   auto options = std::make_shared<EvalOptions>();
-  verb->add_option("RUN_DIR", options->run_dir, "run folder")->required();
+  AddRunDir(verb, &options->run_dir, "run folder")->required();
   verb->add_option(
       "--data", options->data,
       "data to use, of the run's format [the config's data.valid]");
   verb->add_option("--windows", options->windows,
                    "samples of one context each, from the start [all]")
-      ->check(CLI::PositiveNumber);
+      ->check(WholeNumber<int64_t>(1));
   verb->footer("Example:\n  gimbal eval runs/first --windows 200");
   verb->callback([=] { *exit_code = RunEval(*options); });
 }
@@ -47,22 +49,23 @@ void AddGenerate(CLI::App& app, int* exit_code) {
       "generate",
       "Text that a run's newest checkpoint continues a prompt with.");
   auto options = std::make_shared<GenerateOptions>();
-  verb->add_option("RUN_DIR", options->run_dir, "run folder")->required();
+  AddRunDir(verb, &options->run_dir, "run folder")->required();
   verb->add_option("--prompt", options->prompt,
                    "text to go on from [a new line]");
   verb->add_option("--tokens", options->tokens, "tokens to add")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(WholeNumber(1));
   verb->add_option("--temperature", options->sampling.temperature,
                    "0: always the likeliest token; higher is wilder")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(NumberFrom(0));
   verb->add_option("--top-k", options->sampling.top_k,
                    "choose among this many likeliest tokens; 0: all")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(WholeNumber(0));
   verb->add_option("--seed", options->seed, "another one gives another text")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(WholeNumber<uint64_t>(0));
   verb->footer(
       "Example:\n  gimbal generate runs/first --prompt \"And God said\"");
   verb->callback([=] { *exit_code = RunGenerate(*options); });
@@ -73,13 +76,14 @@ void AddCompare(CLI::App& app, int* exit_code) {
       "compare",
       "Runs side by side: losses, updates to a loss, slow-down, speed.");
   auto options = std::make_shared<CompareOptions>();
-  verb->add_option("RUN_DIR", options->run_dirs,
-                   "run folders; the first is the one to compare with")
+  AddRunDir(verb, &options->run_dirs,
+            "run folders; the first is the one to compare with")
       ->required();
   verb->add_option("--target-loss", options->targets,
                    "losses to reach, by commas [chosen from the data]")
       ->delimiter(',')
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->check(NumberAbove(0));
   verb->add_option("--plot", options->plot, "SVG file of the loss curves");
   verb->add_option("--title", options->title, "title of the plot")
       ->capture_default_str();

@@ -6,6 +6,7 @@
 #include "common/config/run_config_io.h"
 #include "coordinator/cli/commands.h"
 #include "coordinator/cli/exit_code.h"
+#include "coordinator/cli/options.h"
 #include "coordinator/cli/plan.h"
 #include "coordinator/cli/sweep.h"
 #include "coordinator/cli/train.h"
@@ -42,7 +43,7 @@ void AddTrain(CLI::App& app, int* exit_code) {
       verb->add_option("--workers", request.workers,
                        "worker processes [one per stage, at most 4 or the "
                        "number of cores]")
-          ->check(CLI::PositiveNumber);
+          ->check(WholeNumber(1));
   CLI::Option* device =
       verb->add_option("--device", request.device, "cpu, cuda or auto")
           ->capture_default_str();
@@ -63,7 +64,7 @@ void AddTrain(CLI::App& app, int* exit_code) {
   verb->add_option("--log-every", options->log_every,
                    "seconds between progress lines when not on a terminal")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(NumberFrom(0));
   verb->footer(kTrainFooter);
   verb->callback([=] { *exit_code = RunTrain(*options); });
 }
@@ -96,6 +97,29 @@ void AddPlan(CLI::App& app, int* exit_code) {
   verb->callback([=] { *exit_code = RunPlan(*options); });
 }
 
+constexpr char kSweepFooter[] =
+    "Keys of SWEEP:\n"
+    "  config    config of all runs, relative to the working folder\n"
+    "  methods   {NAME: {a.b: value, ...}, ...}: what --set makes of the "
+    "config; `stages`\n"
+    "            and `lr` among the keys narrow the grid for that method\n"
+    "  stages    pipeline.stages of the grid, e.g. [1, 16]\n"
+    "  lr        optimizer.lr of the grid, e.g. [5.0e-4, 1.0e-3]\n"
+    "  seeds     run.seed of the grid, e.g. [1, 2, 3]\n"
+    "and, if wanted:\n"
+    "  set       {a.b: value, ...} for every run, as --set\n"
+    "  targets   losses to count the updates to [chosen from the results]\n"
+    "  baseline  method to compare with [the first one]\n"
+    "  workers   worker processes of each run [1]\n"
+    "  jobs      runs at a time [1]\n"
+    "  tuning    all: every lr with every seed; climb: the first seed finds "
+    "each method's\n"
+    "            lr, from the middle of the grid to better neighbours, the "
+    "others run\n"
+    "            only there [all]\n\n"
+    "Example:\n"
+    "  gimbal sweep deploy/examples/staleness/short.yaml --out runs/short";
+
 void AddSweep(CLI::App& app, int* exit_code) {
   CLI::App* verb = app.add_subcommand(
       "sweep",
@@ -109,12 +133,10 @@ void AddSweep(CLI::App& app, int* exit_code) {
       ->required();
   verb->add_option("--jobs", options->jobs,
                    "runs at a time [as the file says, or 1]")
-      ->check(CLI::PositiveNumber);
+      ->check(WholeNumber(1));
   verb->add_flag("--report", options->report_only,
                  "run nothing, write tables and figures of what is done");
-  verb->footer(
-      "Example:\n  gimbal sweep deploy/examples/staleness/short.yaml --out "
-      "runs/short");
+  verb->footer(kSweepFooter);
   verb->callback([=] { *exit_code = RunSweep(*options); });
 }
 

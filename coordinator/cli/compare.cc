@@ -50,9 +50,9 @@ absl::Status Compare(const CompareOptions& options) {
       options.targets.empty() ? DefaultTargets(runs) : options.targets;
   std::printf("%s", ComparisonTable(runs, targets).c_str());
   std::printf(
-      "\nlosses are means of the last %d updates; `to X`: updates until that "
+      "\nlosses are means of the last %s; `to X`: updates until that "
       "mean is X;\nslow-down: those updates over the ones of %s\n",
-      kLossWindow, runs.front().label.c_str());
+      LossWindowText(runs).c_str(), runs.front().label.c_str());
   return options.plot.empty() ? absl::OkStatus() : WritePlot(runs, options);
 }
 

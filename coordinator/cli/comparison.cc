@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "coordinator/cli/format.h"
 
 namespace gimbal::cli {
@@ -49,6 +50,21 @@ std::vector<double> SmoothedLosses(std::span<const MetricsRow> rows,
 
 double FinalLoss(std::span<const MetricsRow> rows) {
   return SmoothedLosses(rows, kLossWindow).back();
+}
+
+std::string LossWindowText(std::span<const RunRecord> runs) {
+  size_t window = 0;
+  for (const RunRecord& run : runs) window = std::max(window, run.rows.size());
+  window = std::min<size_t>(window, kLossWindow);
+  std::vector<std::string> shorter;
+  for (const RunRecord& run : runs) {
+    if (run.rows.size() >= window) continue;
+    shorter.push_back(absl::StrCat(run.label, ": all its ", run.rows.size()));
+  }
+  return absl::StrCat(
+      window, window == 1 ? " update" : " updates",
+      shorter.empty() ? ""
+                      : absl::StrCat(" (", absl::StrJoin(shorter, ", "), ")"));
 }
 
 std::optional<int64_t> StepsToLoss(std::span<const MetricsRow> rows,

@@ -23,6 +23,10 @@ std::vector<double> SmoothedLosses(std::span<const MetricsRow> rows,
 // The mean of the last 50 losses, of all of them when there are fewer.
 double FinalLoss(std::span<const MetricsRow> rows);
 
+// Of what a run's reported loss is the mean: "50 updates". Shorter runs are
+// named: "50 updates (b: all its 4)".
+std::string LossWindowText(std::span<const RunRecord> runs);
+
 // First update at which the mean of the last 50 losses is at most `target`.
 // Updates before the 50th do not count, unless the run is shorter.
 std::optional<int64_t> StepsToLoss(std::span<const MetricsRow> rows,

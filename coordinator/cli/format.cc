@@ -5,7 +5,11 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
 #include "common/base/log.h"
 
 namespace gimbal::cli {
@@ -44,6 +48,16 @@ std::string FormatDuration(double seconds) {
 
 std::string FormatPercent(double fraction) {
   return absl::StrFormat("%.0f%%", 100 * fraction);
+}
+
+std::string ShellWord(const std::string& word) {
+  constexpr absl::string_view kPlain = "_-./:=@%+,";
+  const bool plain = std::all_of(word.begin(), word.end(), [&](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+           kPlain.find(c) != absl::string_view::npos;
+  });
+  if (plain && !word.empty()) return word;
+  return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
 }
 
 TextTable::TextTable(std::vector<std::string> header) {

@@ -12,6 +12,10 @@ std::string FormatBytes(int64_t bytes);      // "1.5 MiB"
 std::string FormatDuration(double seconds);  // "0.8 s", "1 m 05 s", "2 h 03 m"
 std::string FormatPercent(double fraction);  // "97%"
 
+// A word of a command that is shown to be pasted into a shell: in quotes when
+// the shell would read it otherwise.
+std::string ShellWord(const std::string& word);
+
 // A table in plain text: columns two spaces apart, numbers to the right and
 // words to the left, a line under the header.
 class TextTable {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -10,6 +11,7 @@
 #include "common/config/run_config_io.h"
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/format.h"
+#include "coordinator/cli/memory.h"
 #include "coordinator/planner/placement.h"
 #include "coordinator/planner/refresh_policy.h"
 #include "worker/pipeline/memory_plan.h"
@@ -57,7 +59,14 @@ absl::StatusOr<std::vector<StagePlan>> MakePlan(const v1::RunConfig& config) {
   return plan;
 }
 
-std::string ToJson(const std::vector<StagePlan>& plan) {
+int64_t TotalBytes(const std::vector<StagePlan>& plan) {
+  int64_t bytes = 0;
+  for (const StagePlan& stage : plan) bytes += stage.memory.total();
+  return bytes;
+}
+
+std::string ToJson(const std::vector<StagePlan>& plan,
+                   std::optional<int64_t> available) {
   nlohmann::ordered_json stages = nlohmann::ordered_json::array();
   for (const StagePlan& stage : plan) {
     const worker::StageMemory& memory = stage.memory;
@@ -79,14 +88,27 @@ std::string ToJson(const std::vector<StagePlan>& plan) {
     }
     stages.push_back(std::move(row));
   }
-  return nlohmann::ordered_json{{"stages", stages}}.dump(2) + "\n";
+  nlohmann::ordered_json json = {{"stages", stages},
+                                 {"total_bytes", TotalBytes(plan)}};
+  if (available) json["available_bytes"] = *available;
+  return json.dump(2) + "\n";
 }
 
-std::string ToTable(const std::vector<StagePlan>& plan) {
+// What this machine has for them, when it runs all stages.
+std::string RoomLine(int64_t needed, std::optional<int64_t> available) {
+  if (!available) return "";
+  const std::string warning = MemoryWarning(needed, available);
+  return warning.empty() ? absl::StrCat("this machine has room for ",
+                                        FormatBytes(*available), "\n")
+                         : warning + "\n";
+}
+
+std::string ToTable(const std::vector<StagePlan>& plan,
+                    std::optional<int64_t> available) {
   TextTable table({"stage", "layers", "parameters", "delay", "refresh",
                    "weights", "gradients", "optimizer", "activations",
                    "messages", "snapshot", "total"});
-  int64_t parameters = 0, total = 0;
+  int64_t parameters = 0;
   for (const StagePlan& stage : plan) {
     const worker::StageMemory& memory = stage.memory;
     table.AddRow({absl::StrCat(stage.stage), stage.layers,
@@ -102,18 +124,18 @@ std::string ToTable(const std::vector<StagePlan>& plan) {
                   FormatBytes(memory.messages), FormatBytes(memory.snapshot),
                   FormatBytes(memory.total())});
     parameters += memory.parameters;
-    total += memory.total();
   }
   const auto heaviest = std::max_element(
       plan.begin(), plan.end(), [](const StagePlan& a, const StagePlan& b) {
         return a.memory.total() < b.memory.total();
       });
+  const int64_t total = TotalBytes(plan);
   return absl::StrFormat(
       "%s\nweights (versions kept), activations (microbatches in flight); "
       "refresh: updates between\n%s parameters, %s over all stages; the "
-      "heaviest is stage %d\n",
+      "heaviest is stage %d\n%s",
       table.ToString(), FormatCount(parameters), FormatBytes(total),
-      heaviest->stage);
+      heaviest->stage, RoomLine(total, available));
 }
 
 absl::Status Show(const PlanOptions& options) {
@@ -121,7 +143,10 @@ absl::Status Show(const PlanOptions& options) {
       const v1::RunConfig config,
       config::LoadRunConfig(options.config_path, options.overrides));
   GIMBAL_ASSIGN_OR_RETURN(const std::vector<StagePlan> plan, MakePlan(config));
-  std::printf("%s", (options.json ? ToJson(plan) : ToTable(plan)).c_str());
+  const std::optional<int64_t> available = AvailableBytes();
+  std::printf(
+      "%s", (options.json ? ToJson(plan, available) : ToTable(plan, available))
+                .c_str());
   return absl::OkStatus();
 }
 

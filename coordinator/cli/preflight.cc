@@ -7,6 +7,7 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <memory>
 #include <thread>
 
 #include "absl/strings/ascii.h"
@@ -16,9 +17,11 @@
 #include "common/config/run_config_io.h"
 #include "coordinator/checkpoint/catalogue.h"
 #include "coordinator/cli/admin_client.h"
+#include "coordinator/cli/format.h"
 #include "coordinator/cli/port_check.h"
 #include "coordinator/cli/trained_model.h"
 #include "worker/compute/cuda_plugin.h"
+#include "worker/data/batch_sampler.h"
 #include "worker/data/token_source.h"
 #include "worker/pipeline/specs.h"
 
@@ -112,6 +115,24 @@ absl::Status CheckCheckpointDir(const TrainPlan& plan, bool resume) {
   return resume ? absl::OkStatus() : coordinator::CheckUnused(root);
 }
 
+// It says whose the checkpoints are, and what data the run began with.
+absl::Status CheckDatabase(const std::string& dir,
+                           const v1::RunConfig& config) {
+  const std::string path = dir + "/coordinator.db";
+  const std::string root = CheckpointRoot(dir, config);
+  std::error_code error;
+  const bool began = !coordinator::CheckUnused(root).ok();
+  if (!began || fs::exists(path, error)) return absl::OkStatus();
+  const std::string word = ShellWord(dir);
+  return absl::FailedPreconditionError(absl::StrCat(
+      "--resume: ", path, " is missing, though ", root,
+      " holds checkpoints; without it nobody knows that they are this run's: "
+      "put it back from a copy of the folder. `gimbal generate ",
+      word, "` and `gimbal eval ", word,
+      "` need only the checkpoints; to train from update 0, give another "
+      "--run-dir and no --resume"));
+}
+
 absl::Status CheckResumable(const std::string& dir,
                             const v1::RunConfig& config) {
   GIMBAL_ASSIGN_OR_RETURN(const v1::RunConfig held,
@@ -122,6 +143,7 @@ absl::Status CheckResumable(const std::string& dir,
         config::FirstDifference(config, held),
         "; `there` is the run folder); use that config or another --run-dir"));
   }
+  GIMBAL_RETURN_IF_ERROR(CheckDatabase(dir, held));
   const absl::StatusOr<std::string> address = CoordinatorAddress(dir);
   if (address.ok() &&
       AdminClient(*address).GetStatus(base::Seconds(0.5)).ok()) {
@@ -164,25 +186,43 @@ absl::StatusOr<int> Workers(const TrainRequest& request, int stages) {
   return request.workers;
 }
 
+// With more batches than there are an evaluation would count samples twice.
+absl::Status CheckEvaluation(const v1::RunConfig& config, int64_t tokens) {
+  const int batch = config.batch().microbatch();
+  const int64_t held = worker::BatchSampler::Microbatches(
+      tokens, config.model().context(), batch);
+  if (config.eval().batches() <= held) return absl::OkStatus();
+  const std::string found =
+      absl::StrCat("eval.batches: ", config.eval().batches(), ", but ",
+                   config.data().valid(), " holds ", held, " microbatches of ",
+                   batch, " samples of ", config.model().context(), " tokens");
+  return absl::InvalidArgumentError(
+      held > 0 ? absl::StrCat(found, "; set eval.batches to ", held,
+                              " or less, or hold out more data")
+               : absl::StrCat(found,
+                              "; hold out more data, or leave data.valid out"));
+}
+
+// Opens the data as the workers will; the same errors. A run that began stays
+// as it is, whatever its evaluations count.
+absl::Status CheckData(const v1::RunConfig& config, bool resume) {
+  const v1::DataSection& data = config.data();
+  const auto open = [&](const std::string& path, const char* split) {
+    return worker::TokenSource::Open(
+        path, worker::DataFormatOf(config), split, config.model().vocab(),
+        config.model().context(), data.tokenizer());
+  };
+  GIMBAL_RETURN_IF_ERROR(open(data.train(), "train").status());
+  if (data.valid().empty()) return absl::OkStatus();
+  GIMBAL_ASSIGN_OR_RETURN(const std::unique_ptr<worker::TokenSource> valid,
+                          open(data.valid(), "valid"));
+  return resume ? absl::OkStatus() : CheckEvaluation(config, valid->size());
+}
+
 }  // namespace
 
 int DefaultWorkers(int stages, int cores) {
   return std::min(stages, std::max(cores, 4));
-}
-
-absl::Status CheckData(const v1::RunConfig& config) {
-  const v1::DataSection& data = config.data();
-  const worker::DataFormat format = worker::DataFormatOf(config);
-  const int vocab = config.model().vocab();
-  const int context = config.model().context();
-  GIMBAL_RETURN_IF_ERROR(worker::TokenSource::Open(data.train(), format,
-                                                   "train", vocab, context,
-                                                   data.tokenizer())
-                             .status());
-  if (data.valid().empty()) return absl::OkStatus();
-  return worker::TokenSource::Open(data.valid(), format, "valid", vocab,
-                                   context, data.tokenizer())
-      .status();
 }
 
 absl::StatusOr<TrainPlan> Preflight(const TrainRequest& request,
@@ -196,7 +236,7 @@ absl::StatusOr<TrainPlan> Preflight(const TrainRequest& request,
   GIMBAL_RETURN_IF_ERROR(config::ResolvePaths(config));
   GIMBAL_ASSIGN_OR_RETURN(plan.workers,
                           Workers(request, config.pipeline().stages()));
-  GIMBAL_RETURN_IF_ERROR(CheckData(config));
+  GIMBAL_RETURN_IF_ERROR(CheckData(config, request.resume));
   plan.run_dir = request.run_dir.empty()
                      ? DefaultRunDir(config.run().name(), unix_seconds)
                      : request.run_dir;

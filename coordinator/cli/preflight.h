@@ -25,18 +25,15 @@ struct TrainPlan {
   int workers = 1;
 };
 
-// Loads the config and checks it against the machine: data readable, long
-// enough and within the vocabulary; run folder free (or, with `resume`, of the
-// same config) and writable; folder of the checkpoints writable and free;
-// addresses free; device present. Writes nothing.
-// `unix_seconds` names a run folder that was not given.
+// Loads the config and checks it against the machine: data readable, within
+// the vocabulary and long enough for training and evaluations; run folder free
+// (or, with `resume`, of the same config) and writable; folder of the
+// checkpoints writable and free; addresses free; device present. Writes
+// nothing. `unix_seconds` names a run folder that was not given.
 absl::StatusOr<TrainPlan> Preflight(const TrainRequest& request,
                                     double unix_seconds);
 
 // Workers of a local run: one per stage, but no more than the machine carries.
 int DefaultWorkers(int stages, int cores);
-
-// Opens the data as the workers will; the same errors.
-absl::Status CheckData(const v1::RunConfig& config);
 
 }  // namespace gimbal::cli

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "coordinator/cli/comparison.h"
 #include "coordinator/cli/format.h"
 
 namespace gimbal::cli {
@@ -111,8 +112,9 @@ std::string Headline(const GetStatusResponse& status) {
 std::string LossLine(const GetStatusResponse& status) {
   std::vector<std::string> parts = Losses(status);
   if (status.has_smoothed_loss()) {
-    parts.push_back(
-        absl::StrFormat("mean of 50: %.4f", status.smoothed_loss()));
+    parts.push_back(absl::StrFormat(
+        "mean of %d: %.4f", std::min<int64_t>(status.update(), kLossWindow),
+        status.smoothed_loss()));
   }
   parts.push_back(Speed(status));
   if (status.has_last_checkpoint()) {

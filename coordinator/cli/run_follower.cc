@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/cli/format.h"
 
 namespace gimbal::cli {
 namespace {
@@ -25,7 +26,7 @@ absl::StatusOr<std::optional<v1::GetStatusResponse>> RunFollower::Take(
   return absl::UnavailableError(absl::StrCat(
       "the coordinator at ", coordinator_, " is gone; last seen at update ",
       last_->update(), " of ", last_->steps(), "; `gimbal train --run-dir ",
-      last_->run_dir(), " --resume` goes on with the run"));
+      ShellWord(last_->run_dir()), " --resume` goes on with the run"));
 }
 
 }  // namespace gimbal::cli

@@ -1,11 +1,13 @@
 #include "coordinator/cli/run_summary.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/status_macros.h"
 #include "common/io/file.h"
+#include "coordinator/cli/comparison.h"
 #include "coordinator/cli/format.h"
 
 namespace gimbal::cli {
@@ -47,6 +49,12 @@ RunSummary Parse(const json& object) {
   return summary;
 }
 
+std::string FinalLoss(const RunSummary& summary) {
+  if (!summary.final_loss) return "none";
+  return absl::StrFormat("%.4f (mean of the last %d)", *summary.final_loss,
+                         std::min<int64_t>(summary.steps, kLossWindow));
+}
+
 std::string Loss(const std::optional<double>& loss) {
   return loss ? absl::StrFormat("%.4f", *loss) : "none";
 }
@@ -67,13 +75,13 @@ absl::StatusOr<RunSummary> ReadRunSummary(const std::string& run_dir) {
 std::string FormatSummary(const RunSummary& summary) {
   std::string text = absl::StrFormat(
       "updates      %s\n"
-      "final loss   %s (mean of the last 50)\n"
+      "final loss   %s\n"
       "valid loss   %s\n"
       "tokens       %s\n"
       "speed        %s tokens/s\n"
       "wall time    %s\n\n",
-      FormatCount(summary.steps), Loss(summary.final_loss),
-      Loss(summary.valid_loss), FormatCount(summary.tokens),
+      FormatCount(summary.steps), FinalLoss(summary), Loss(summary.valid_loss),
+      FormatCount(summary.tokens),
       FormatCount(static_cast<int64_t>(summary.tokens_per_second)),
       FormatDuration(summary.wall_seconds));
   TextTable table({"stage", "layers", "delay", "staleness mean", "max", "busy",

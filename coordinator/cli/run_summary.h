@@ -23,7 +23,7 @@ struct StageSummary {
 
 struct RunSummary {
   int64_t steps = 0;
-  std::optional<double> final_loss;  // mean of the last 50 updates
+  std::optional<double> final_loss;  // mean of the last kLossWindow updates
   std::optional<double> valid_loss;
   int64_t tokens = 0;
   double tokens_per_second = 0;

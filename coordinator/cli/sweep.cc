@@ -36,8 +36,8 @@ class Sweep {
         jobs_(options.jobs > 0 ? options.jobs : spec_.jobs),
         runs_(RunsOf(spec_)) {}
 
-  // Every config of the grid is loaded before anything runs, so that a mistake
-  // shows in the first second.
+  // Every config of the grid is loaded, and compared with that of the run's
+  // folder, before anything runs: a mistake shows in the first second.
   absl::Status Check() {
     std::error_code ignored;
     if (fs::exists(out_ + "/config.yaml", ignored)) {
@@ -56,6 +56,7 @@ class Sweep {
         return absl::InvalidArgumentError(
             absl::StrCat(run.name, ": the grid has this run twice"));
       }
+      GIMBAL_RETURN_IF_ERROR(CheckHeld(run, *config));
     }
     return absl::OkStatus();
   }
@@ -126,6 +127,23 @@ class Sweep {
     SweepRun run;
     ChildProcess child;
   };
+
+  absl::Status CheckHeld(const SweepRun& run,
+                         const v1::RunConfig& config) const {
+    const std::string path = DirOf(run) + "/config.yaml";
+    std::error_code ignored;
+    if (!fs::exists(path, ignored)) return absl::OkStatus();
+    GIMBAL_ASSIGN_OR_RETURN(const v1::RunConfig held,
+                            config::LoadRunConfig(path, {}));
+    if (config::ConfigDigest(held) == config::ConfigDigest(config)) {
+      return absl::OkStatus();
+    }
+    return absl::FailedPreconditionError(absl::StrCat(
+        DirOf(run), ": holds a run of another config than this sweep's (",
+        config::FirstDifference(config, held),
+        "; `there` is that folder); give another --out, or delete the folder "
+        "to train that run anew"));
+  }
 
   // Wanted runs that neither ended nor run.
   std::vector<SweepRun> Waiting() const {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/status_macros.h"
 #include "common/io/file.h"
+#include "coordinator/cli/comparison.h"
 #include "coordinator/cli/plot_bars.h"
 #include "coordinator/cli/plot_svg.h"
 
@@ -26,15 +27,20 @@ int MostStages(const std::vector<SweepGroup>& groups) {
 std::string LossFigure(const SweepSpec& spec,
                        const std::vector<SweepGroup>& groups) {
   std::vector<PlotLine> lines;
+  size_t window = 0;
   for (const SweepGroup& group : groups) {
+    window = std::max(window, group.losses.size());
     if (group.stages == MostStages(groups) || group.method == spec.baseline) {
       lines.push_back({.label = LabelOf(group), .y = group.losses});
     }
   }
-  return LossPlot({"Loss by method",
-                   "cross-entropy per token, mean of the last 50 updates and "
-                   "of the seeds, each at its best learning rate"},
-                  lines);
+  window = std::min<size_t>(window, kLossWindow);
+  return LossPlot(
+      {"Loss by method",
+       absl::StrCat("cross-entropy per token, mean of the last ", window,
+                    window == 1 ? " update" : " updates",
+                    " and of the seeds, each at its best learning rate")},
+      lines);
 }
 
 // The hardest target that most groups reach tells the methods apart.

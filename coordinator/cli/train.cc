@@ -14,7 +14,9 @@
 #include "coordinator/cli/admin_client.h"
 #include "coordinator/cli/display.h"
 #include "coordinator/cli/exit_code.h"
+#include "coordinator/cli/format.h"
 #include "coordinator/cli/local_cluster.h"
+#include "coordinator/cli/memory.h"
 #include "coordinator/cli/run_follower.h"
 #include "coordinator/cli/run_summary.h"
 #include "coordinator/cli/signals.h"
@@ -38,7 +40,8 @@ void TakeBack(const std::string& run_dir, bool made) {
   std::filesystem::remove(run_dir, error);
 }
 
-void PrintNext(const std::string& dir) {
+void PrintNext(const std::string& run_dir) {
+  const std::string dir = ShellWord(run_dir);
   std::printf(
       "\nnext:\n"
       "  gimbal generate %s --prompt \"And \"    a sample of text\n"
@@ -48,8 +51,25 @@ void PrintNext(const std::string& dir) {
       dir.c_str(), dir.c_str(), dir.c_str());
 }
 
+// The machine may still do it, with swap or when others leave it.
+void WarnOfMemory(const v1::RunConfig& config) {
+  const absl::StatusOr<int64_t> needed = PlannedBytes(config);
+  if (!needed.ok()) return;
+  const std::string warning = MemoryWarning(*needed, AvailableBytes());
+  if (warning.empty()) return;
+  std::fprintf(stderr, "gimbal: %s\n", warning.c_str());
+}
+
 // Tells how the run ended; `code` is the coordinator's.
 int Report(int code, const std::string& run_dir, LocalCluster* cluster) {
+  std::error_code error;
+  if (!std::filesystem::exists(run_dir + "/config.yaml", error)) {
+    std::fprintf(stderr,
+                 "gimbal: the run failed: %s is gone: the run folder was "
+                 "deleted or moved while the run went on\n",
+                 run_dir.c_str());
+    return kRunFailed;
+  }
   const absl::StatusOr<RunSummary> summary = ReadRunSummary(run_dir);
   if (summary.ok()) std::printf("\n%s", FormatSummary(*summary).c_str());
   std::fflush(stdout);
@@ -65,7 +85,7 @@ int Report(int code, const std::string& run_dir, LocalCluster* cluster) {
       std::printf(
           "\nstopped: %s; `gimbal train --run-dir %s --resume` goes "
           "on with the same numbers\n",
-          reason.c_str(), run_dir.c_str());
+          reason.c_str(), ShellWord(run_dir).c_str());
       return kInterrupted;
     case kRunFailed:
       std::fprintf(stderr, "gimbal: the run failed: %s\n%s", reason.c_str(),
@@ -77,7 +97,7 @@ int Report(int code, const std::string& run_dir, LocalCluster* cluster) {
                    "`gimbal train --run-dir %s --resume` goes on from the "
                    "newest checkpoint\n",
                    code, cluster->LogTail("coordinator").c_str(),
-                   run_dir.c_str());
+                   ShellWord(run_dir).c_str());
       return code == kBadUsage ? kBadUsage : kInternalError;
   }
 }
@@ -144,6 +164,7 @@ int RunLocal(const TrainOptions& options, const SignalQueue& signals) {
   const absl::StatusOr<TrainPlan> plan =
       Preflight(options.request, base::Clock::Real().UnixSeconds());
   if (!plan.ok()) return Fail(plan.status());
+  WarnOfMemory(plan->config);
   // Of the run's own files only the logs: the coordinator, which holds the
   // folder's lock, writes the others.
   std::error_code error;

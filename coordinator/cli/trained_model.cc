@@ -9,6 +9,7 @@
 #include "common/config/run_config_io.h"
 #include "common/io/checkpoint_layout.h"
 #include "coordinator/checkpoint/catalogue.h"
+#include "coordinator/cli/format.h"
 #include "worker/checkpoint/load_model.h"
 #include "worker/compute/runtime.h"
 #include "worker/pipeline/specs.h"
@@ -51,7 +52,7 @@ absl::StatusOr<std::unique_ptr<TrainedModel>> TrainedModel::Load(
                      ": no good checkpoint yet; one is written every "
                      "checkpoint.every updates and at the end, or by `gimbal "
                      "checkpoint --run-dir ",
-                     run_dir, "`"));
+                     ShellWord(run_dir), "`"));
   }
   compute::SetThreads(config.cluster().threads());
   compute::PrepareComputeThread();

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,9 +11,17 @@
 
 namespace gimbal::coordinator {
 
+namespace {
+
+std::string LockPath(const std::string& run_dir) {
+  return run_dir + "/coordinator.lock";
+}
+
+}  // namespace
+
 absl::StatusOr<RunLock> RunLock::Take(const std::string& run_dir) {
-  const std::string path = run_dir + "/coordinator.lock";
-  RunLock lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  const std::string path = LockPath(run_dir);
+  RunLock lock(run_dir, open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   if (!lock.fd_.valid()) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
   }
@@ -30,6 +39,21 @@ absl::StatusOr<RunLock> RunLock::Take(const std::string& run_dir) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
   }
   return lock;
+}
+
+absl::Status RunLock::CheckInPlace() const {
+  struct stat there = {}, held = {};
+  const bool found = stat(LockPath(run_dir_).c_str(), &there) == 0;
+  // Of a file system that does not answer for a while nothing is concluded.
+  if (!found && errno != ENOENT) return absl::OkStatus();
+  if (found && fstat(fd_.get(), &held) == 0 && there.st_ino == held.st_ino &&
+      there.st_dev == held.st_dev) {
+    return absl::OkStatus();
+  }
+  return absl::NotFoundError(
+      absl::StrCat(LockPath(run_dir_),
+                   ": is not the file that was locked; the run folder was "
+                   "deleted or moved while the run went on"));
 }
 
 }  // namespace gimbal::coordinator

@@ -14,8 +14,13 @@ class RunLock {
   // ALREADY_EXISTS, with the pid of the holder, while another process has it.
   static absl::StatusOr<RunLock> Take(const std::string& run_dir);
 
+  // NOT_FOUND when the folder was deleted or moved since: what is written to
+  // open files of it is lost, or elsewhere.
+  absl::Status CheckInPlace() const;
+
  private:
-  explicit RunLock(int fd) : fd_(fd) {}
+  RunLock(const std::string& run_dir, int fd) : run_dir_(run_dir), fd_(fd) {}
+  std::string run_dir_;
   io::UniqueFd fd_;
 };
 

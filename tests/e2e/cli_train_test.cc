@@ -122,6 +122,19 @@ TEST_F(CliTrainTest, NothingOutlivesAKilledLauncher) {
   EXPECT_TRUE(Eventually([&] { return ProcessesIn(dir_.path()) == 0; }));
 }
 
+// It once ended with exit code 0 and nothing to show.
+TEST_F(CliTrainTest, ADeletedRunFolderFailsTheRun) {
+  WriteCorpusAndConfig(dir_.path(), 1000000);
+  cli::ChildProcess launcher = Launch("run");
+  ASSERT_TRUE(Eventually([&] { return HasRows("run", 10); }));
+  std::filesystem::rename(dir_ / "run", dir_ / "moved");
+  ASSERT_TRUE(Eventually([&] { return launcher.Poll().has_value(); }));
+  EXPECT_EQ(launcher.Poll(), 3);
+  ASSERT_OK_AND_ASSIGN(const std::string shown, io::ReadFile(dir_ / "out"));
+  EXPECT_THAT(shown, HasSubstr("deleted or moved while the run went on"));
+  EXPECT_EQ(ProcessesIn(dir_.path()), 0);
+}
+
 TEST_F(CliTrainTest, CommandsReachARunningRun) {
   WriteCorpusAndConfig(dir_.path(), 1000000);
   cli::ChildProcess launcher = Launch("run");
@@ -136,7 +149,8 @@ TEST_F(CliTrainTest, CommandsReachARunningRun) {
   }));
   EXPECT_EQ(Run("resume --run-dir run").code, 0);
   EXPECT_EQ(Run("checkpoint --run-dir run").code, 0);
-  EXPECT_TRUE(Eventually([&] { return Run("checkpoint ls run").code == 0; }));
+  EXPECT_TRUE(
+      Eventually([&] { return Run("checkpoint ls --run-dir run").code == 0; }));
   EXPECT_EQ(Run("drain --run-dir run").code, 0);
   ASSERT_TRUE(Eventually([&] { return launcher.Poll().has_value(); }));
   EXPECT_EQ(launcher.Poll(), 4);
@@ -186,6 +200,8 @@ TEST_F(CliTrainTest, BadInputEndsWith2AndWritesNothing) {
       {"--set model.vocab=50", "vocab"},
       {"--device cuda", "computes on the CPU"},
       {"--workers 9", "--workers 9"},
+      {"--workers abc", "--workers: found 'abc', expected a whole number"},
+      {"--log-every x", "--log-every: found 'x', expected a number"},
       {"--resume", "holds no run"},
       {"--set cluster.listen=192.0.2.1:80", "192.0.2.1:80"},
       {"--set cluster.listen=127.example.com:0", "loopback"},
@@ -213,7 +229,7 @@ TEST_F(CliTrainTest, EveryVerbHasHelpWithAnExample) {
   for (const char* verb :
        {"train", "config", "plan", "status", "pause", "resume", "checkpoint",
         "checkpoint ls", "checkpoint verify", "drain", "stop", "prepare",
-        "eval", "generate", "compare"}) {
+        "eval", "generate", "compare", "refresh", "sweep"}) {
     const Outcome help = Run(std::string(verb) + " --help");
     EXPECT_EQ(help.code, 0) << verb;
     EXPECT_THAT(help.output, HasSubstr("Example:")) << verb;

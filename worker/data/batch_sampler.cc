@@ -48,6 +48,11 @@ BatchSampler::BatchSampler(const TokenSource& source, int context,
   largest_offset_ = shuffle ? targets - windows_ * context : 0;
 }
 
+int64_t BatchSampler::Microbatches(int64_t tokens, int context,
+                                   int microbatch) {
+  return (tokens - 1) / context / microbatch;
+}
+
 int64_t BatchSampler::SampleBegin(int64_t sample) const {
   static const uint64_t kOrder = base::StreamOf("data.order");
   static const uint64_t kOffset = base::StreamOf("data.offset");

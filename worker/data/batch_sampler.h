@@ -21,6 +21,9 @@ class BatchSampler {
   BatchSampler(const TokenSource& source, int context, int microbatch,
                uint64_t seed, bool shuffle);
 
+  // Whole microbatches of an epoch without `shuffle`.
+  static int64_t Microbatches(int64_t tokens, int context, int microbatch);
+
   // tokens, targets: [microbatch * context]; either may be null. Target i is
   // the token after token i.
   void Fill(int64_t microbatch_index, int32_t* tokens, int32_t* targets) const;

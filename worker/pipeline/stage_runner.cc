@@ -106,7 +106,8 @@ absl::StatusOr<StageRunner::Progress> StageRunner::Step(const Grants& grants) {
   }
   GIMBAL_ASSIGN_OR_RETURN(const bool ran, Run(program_[position_]));
   if (!ran) return Progress::kBlocked;
-  ++position_;
+  // The rest of an evaluation is left for the next steps.
+  if (eval_part_ == 0) ++position_;
   return Progress::kRan;
 }
 

@@ -90,8 +90,10 @@ class StageRunner {
   // The stage's state is that right after update `start`.
   void Start(int64_t start);
 
-  // Tries the next action of the program. Errors: that of a link, DATA_LOSS for
-  // samples or a staleness that are not what they must be.
+  // Tries the next action of the program, of an evaluation the next microbatch
+  // alone: it may be long, and between two steps it can be given up. Errors:
+  // that of a link, DATA_LOSS for samples or a staleness that are not what they
+  // must be.
   absl::StatusOr<Progress> Step(const Grants& grants);
 
   // Thread-safe.

@@ -141,26 +141,25 @@ absl::StatusOr<bool> StageRunner::RunEvaluate(int64_t update) {
       update * schedule().accumulate + WarmupForwards(schedule(), index());
   ActivationSlot<float>* slot =
       slots_[static_cast<size_t>(next) % slots_.size()].get();
-  for (; eval_part_ < options_.eval_batches; ++eval_part_) {
-    if (down_ != nullptr && !down_->Writable()) {
-      return Blocked(down_, absl::StrCat("waits to send evaluation ", update,
-                                         " to stage ", index() + 1));
-    }
-    GIMBAL_ASSIGN_OR_RETURN(std::optional<Input> input,
-                            TakeInput(MessageKind::kEvaluate, options_.valid,
-                                      eval_part_, update, eval_part_));
-    if (!input) {
-      return Blocked(up_, absl::StrCat("waits for evaluation ", update,
-                                       " from stage ", index() - 1));
-    }
-    SetActivity(absl::StrCat("evaluation ", update));
-    stage_.Forward(state_.newest(), input->tensors, slot);
-    if (last()) eval_loss_sum_ += stage_.loss(*slot);
-    if (down_ != nullptr) {
-      SendOutput(MessageKind::kEvaluate, *slot, input->samples, update,
-                 eval_part_);
-    }
+  if (down_ != nullptr && !down_->Writable()) {
+    return Blocked(down_, absl::StrCat("waits to send evaluation ", update,
+                                       " to stage ", index() + 1));
   }
+  GIMBAL_ASSIGN_OR_RETURN(std::optional<Input> input,
+                          TakeInput(MessageKind::kEvaluate, options_.valid,
+                                    eval_part_, update, eval_part_));
+  if (!input) {
+    return Blocked(up_, absl::StrCat("waits for evaluation ", update,
+                                     " from stage ", index() - 1));
+  }
+  SetActivity(absl::StrCat("evaluation ", update));
+  stage_.Forward(state_.newest(), input->tensors, slot);
+  if (last()) eval_loss_sum_ += stage_.loss(*slot);
+  if (down_ != nullptr) {
+    SendOutput(MessageKind::kEvaluate, *slot, input->samples, update,
+               eval_part_);
+  }
+  if (++eval_part_ < options_.eval_batches) return true;
   if (last()) {
     events_.evaluated(update, eval_loss_sum_ / options_.eval_batches);
   }

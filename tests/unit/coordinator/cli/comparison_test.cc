@@ -48,6 +48,15 @@ TEST(ComparisonTest, AShortRunUsesAllItsUpdates) {
   EXPECT_EQ(StepsToLoss(run.rows, 3), 10);
 }
 
+TEST(ComparisonTest, TheWindowIsNamedAsItIs) {
+  const auto one = [](int) { return 1; };
+  const std::vector<RunRecord> runs = {MakeRun("a", 60, one),
+                                       MakeRun("b", 4, one)};
+  EXPECT_EQ(LossWindowText(runs), "50 updates (b: all its 4)");
+  EXPECT_EQ(LossWindowText(std::span(runs).first(1)), "50 updates");
+  EXPECT_EQ(LossWindowText(std::span(runs).last(1)), "4 updates");
+}
+
 TEST(ComparisonTest, DefaultTargetsAreRoundAndReachable) {
   const std::vector<RunRecord> runs = {
       MakeRun("a", 100, [](int) { return 1.78; }),

@@ -27,6 +27,15 @@ TEST(FormatTest, Durations) {
   EXPECT_EQ(FormatDuration(7380), "2 h 03 m");
 }
 
+TEST(FormatTest, WordsOfACommandAreQuotedWhenAShellWouldReadThemOtherwise) {
+  EXPECT_EQ(ShellWord("runs/a-1.b_2"), "runs/a-1.b_2");
+  EXPECT_EQ(ShellWord("my runs/a"), "'my runs/a'");
+  EXPECT_EQ(ShellWord("it's"), "'it'\\''s'");
+  EXPECT_EQ(ShellWord("~/a"), "'~/a'");
+  EXPECT_EQ(ShellWord("$(rm a)"), "'$(rm a)'");
+  EXPECT_EQ(ShellWord(""), "''");
+}
+
 TEST(TextTableTest, NumbersStandRightWordsLeft) {
   TextTable table({"run", "loss"});
   table.AddRow({"first", "2.25"});

@@ -99,6 +99,22 @@ TEST_F(PreflightTest, DataIsOpened) {
                                 HasSubstr(dir_ / "short")));
 }
 
+// Evaluations once went round and counted samples twice.
+TEST_F(PreflightTest, AnEvaluationFitsIntoTheHeldOutData) {
+  std::ofstream(dir_ / "valid") << std::string(16 * 24 + 1, 'a');
+  request_.overrides = {"data.valid=" + (dir_ / "valid"), "eval.batches=4"};
+  EXPECT_THAT(
+      Check(),
+      StatusIs(StatusCode::kInvalidArgument,
+               AllOf(HasSubstr("holds 3 microbatches of 8 samples of 16"),
+                     HasSubstr("set eval.batches to 3"))));
+  request_.overrides[1] = "eval.batches=3";
+  EXPECT_THAT(Check(), IsOk());
+  request_.overrides.push_back("batch.microbatch=25");
+  EXPECT_THAT(Check(), StatusIs(StatusCode::kInvalidArgument,
+                                HasSubstr("leave data.valid out")));
+}
+
 TEST_F(PreflightTest, DataOfAnotherTokenizerIsRefused) {
   std::ofstream(dir_ / "train-00000.bin") << std::string(100, 'a');
   const auto made_with = [this](const std::string& tokenizer) {
@@ -174,6 +190,18 @@ TEST_F(PreflightTest, ResumeWithAnotherConfigIsRefused) {
               StatusIs(StatusCode::kFailedPrecondition,
                        AllOf(HasSubstr("optimizer.lr"), HasSubstr("0.5"))));
   request_.overrides = {"checkpoint.every=7"};  // changes no number
+  EXPECT_THAT(Check(), IsOk());
+}
+
+// Its checkpoints were once said to be those of another run.
+TEST_F(PreflightTest, ResumeWithoutTheDatabaseSaysSo) {
+  MakeRun();
+  ASSERT_THAT(io::WriteFileAtomically(dir_ / "run/checkpoints/run", "demo-1\n"),
+              IsOk());
+  request_.resume = true;
+  EXPECT_THAT(Check(), StatusIs(StatusCode::kFailedPrecondition,
+                                HasSubstr("run/coordinator.db is missing")));
+  std::ofstream(dir_ / "run/coordinator.db") << "";
   EXPECT_THAT(Check(), IsOk());
 }
 

@@ -50,6 +50,14 @@ TEST(ProgressTest, WhatIsUnknownIsLeftOut) {
   EXPECT_THAT(line, HasSubstr("[waiting for capacity]"));
 }
 
+TEST(ProgressTest, TheMeanIsOfAsManyUpdatesAsThereAre) {
+  v1::GetStatusResponse status = Running(1);
+  status.set_smoothed_loss(2.5);
+  EXPECT_THAT(StatusReport(status), HasSubstr("mean of 50: 2.5000"));
+  status.set_update(7);
+  EXPECT_THAT(StatusReport(status), HasSubstr("mean of 7: 2.5000"));
+}
+
 TEST(ProgressTest, BlockHasARowPerStageUnlessThereAreMany) {
   EXPECT_EQ(ProgressBlock(Running(4)).size(), 3 + 2 + 4);
   EXPECT_EQ(ProgressBlock(Running(64)).size(), 3 + 1);

@@ -30,11 +30,17 @@ TEST(RunSummaryTest, IsReadAndShown) {
   EXPECT_EQ(summary.final_loss, 2.25);
   EXPECT_FALSE(summary.valid_loss.has_value());
   const std::string text = FormatSummary(summary);
-  EXPECT_THAT(text, HasSubstr("final loss   2.2500"));
+  EXPECT_THAT(text, HasSubstr("final loss   2.2500 (mean of the last 50)\n"));
   EXPECT_THAT(text, HasSubstr("valid loss   none"));
   EXPECT_THAT(text, HasSubstr("12,345 tokens/s"));
   EXPECT_THAT(text, HasSubstr("0  embedding, blocks 0-1      3            3.00"
                               "    3   88%         60         0"));
+}
+
+TEST(RunSummaryTest, AShortRunsLossIsTheMeanOfAllItsUpdates) {
+  const std::string text = FormatSummary({.steps = 12, .final_loss = 2.5});
+  EXPECT_THAT(text, HasSubstr("final loss   2.5000 (mean of the last 12)\n"));
+  EXPECT_THAT(FormatSummary({}), HasSubstr("final loss   none\n"));
 }
 
 TEST(RunSummaryTest, OtherFilesAreRefusedByName) {

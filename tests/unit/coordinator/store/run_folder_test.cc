@@ -43,6 +43,21 @@ TEST(RunFolder, IsTakenOnceAtATime) {
                        HasSubstr("pid " + std::to_string(getpid()))));
 }
 
+TEST(RunFolder, IsMissedWhenItWasMovedOrReplaced) {
+  TempDir dir;
+  const std::string run = dir / "run";
+  ASSERT_OK_AND_ASSIGN(const RunFolder folder,
+                       RunFolder::Take(run, Config(), kData, false));
+  EXPECT_THAT(folder.lock.CheckInPlace(), IsOk());
+  std::filesystem::rename(run, dir / "moved");
+  EXPECT_THAT(folder.lock.CheckInPlace(),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr(run)));
+  ASSERT_OK_AND_ASSIGN(const RunFolder other,
+                       RunFolder::Take(run, Config(), kData, false));
+  EXPECT_THAT(folder.lock.CheckInPlace(),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("moved")));
+}
+
 TEST(RunFolder, AUsedFolderNeedsResume) {
   TempDir dir;
   std::string run_id;

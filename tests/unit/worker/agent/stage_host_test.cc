@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <thread>
 
 #include "tests/support/local_pipeline.h"
@@ -13,6 +14,23 @@ namespace {
 using test_support::IsOk;
 using test_support::StatusIs;
 
+// Tells of every piece that is read.
+class WatchedTokens : public TokenSource {
+ public:
+  WatchedTokens(const TokenSource& tokens, std::function<void()> on_read)
+      : tokens_(tokens), on_read_(std::move(on_read)) {}
+
+  int64_t size() const override { return tokens_.size(); }
+  void Read(int64_t begin, int64_t count, int32_t* out) const override {
+    on_read_();
+    tokens_.Read(begin, count, out);
+  }
+
+ private:
+  const TokenSource& tokens_;
+  const std::function<void()> on_read_;
+};
+
 // The one stage of a small model, at its initial weights.
 class StageHostTest : public ::testing::Test {
  protected:
@@ -23,8 +41,11 @@ class StageHostTest : public ::testing::Test {
                               .schedule = options_.schedule,
                               .update = {.optimizer = options_.optimizer,
                                          .lr = options_.lr}},
-                     .train = &train_},
-        StageEvents{.updated = [this](const UpdateReport&) { ++updates_; }});
+                     .eval_batches = 1000,
+                     .train = &train_,
+                     .valid = &valid_},
+        StageEvents{.updated = [this](const UpdateReport&) { ++updates_; },
+                    .evaluated = [this](int64_t, double) { ++evaluations_; }});
     runner->state().Initialize(7, 0.3);
     return runner;
   }
@@ -42,9 +63,14 @@ class StageHostTest : public ::testing::Test {
   const std::unique_ptr<TokenSource> tokens_ =
       test_support::RandomTokens(1000, 19, 1);
   const BatchSampler train_{*tokens_, 8, options_.microbatch, 7, true};
+  std::function<void()> on_evaluation_read_ = [] {};
+  const WatchedTokens valid_tokens_{*tokens_,
+                                    [this] { on_evaluation_read_(); }};
+  const BatchSampler valid_{valid_tokens_, 8, options_.microbatch, 7, false};
   Signal signal_;
   absl::Status result_;
   std::atomic<int> updates_ = 0;
+  int evaluations_ = 0;
 };
 
 TEST_F(StageHostTest, GrantsOfAnyTimeCountAndStatusIsThereFromTheStart) {
@@ -79,6 +105,33 @@ TEST_F(StageHostTest, IsCancelledAtAnyTime) {
     EXPECT_THAT(result_, StatusIs(absl::StatusCode::kCancelled));
     EXPECT_TRUE(host.cancelled());
   }
+}
+
+// A long evaluation once had to be waited for.
+TEST_F(StageHostTest, IsCancelledBetweenTheBatchesOfAnEvaluation) {
+  StageHost host(signal_);
+  int reads = 0;
+  on_evaluation_read_ = [&] {
+    if (++reads == 100) host.Cancel();
+  };
+  host.Extend(
+      {.until = 1, .final_update = 1, .cuts = {{1, {.evaluate = true}}}});
+  Run(host).join();
+  EXPECT_THAT(result_, StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_EQ(evaluations_, 0);
+  EXPECT_LT(reads, 200);
+}
+
+TEST_F(StageHostTest, AnEvaluationIsReportedOnceWhenAllItsBatchesAreDone) {
+  StageHost host(signal_);
+  int reads = 0;
+  on_evaluation_read_ = [&] { ++reads; };
+  host.Extend(
+      {.until = 2, .final_update = 2, .cuts = {{1, {.evaluate = true}}}});
+  Run(host).join();
+  EXPECT_THAT(result_, IsOk());
+  EXPECT_EQ(evaluations_, 1);
+  EXPECT_GE(reads, 1000 * options_.microbatch);
 }
 
 }  // namespace

@@ -1,0 +1,58 @@
+#include "coordinator/cli/sweep.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <vector>
+
+#include "common/config/run_config_io.h"
+#include "common/io/file.h"
+#include "coordinator/cli/exit_code.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace gimbal::cli {
+namespace {
+
+using test_support::IsOk;
+using test_support::TempDir;
+using testing::AllOf;
+using testing::HasSubstr;
+
+class SweepTest : public testing::Test {
+ protected:
+  void Write(const std::string& name, const std::string& text) {
+    ASSERT_THAT(io::WriteFileAtomically(dir_ / name, text), IsOk());
+  }
+  std::string Sweep(const SweepOptions& options, int exit_code) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(RunSweep(options), exit_code);
+    return testing::internal::GetCapturedStderr();
+  }
+
+  const TempDir dir_;
+};
+
+// Each of its runs once failed by itself, with the reason in a log.
+TEST_F(SweepTest, FoldersOfAnotherSweepAreRefusedBeforeAnythingRuns) {
+  Write("base.yaml",
+        "run: {steps: 10}\ndata: {train: a}\n"
+        "model: {layers: 1, hidden: 8, heads: 2, context: 16}\n");
+  Write("sweep.yaml", "config: " + (dir_ / "base.yaml") +
+                          "\nset: {run.steps: 20}\nmethods: {adamw: ~}\n"
+                          "stages: [1]\nlr: [1.0e-3]\nseeds: [1, 2]\n");
+  const std::vector<std::string> before = {"run.steps=30", "run.seed=2"};
+  const auto held = config::LoadRunConfig(dir_ / "base.yaml", before);
+  ASSERT_THAT(held, IsOk());
+  Write("out/runs/adamw-P1-lr1.0e-3-s2/config.yaml", config::ToYaml(*held));
+  const SweepOptions options = {.spec_path = dir_ / "sweep.yaml",
+                                .out = dir_ / "out"};
+  EXPECT_THAT(Sweep(options, kBadUsage),
+              AllOf(HasSubstr("runs/adamw-P1-lr1.0e-3-s2: holds a run of"),
+                    HasSubstr("run.steps: 20 here, 30 there"),
+                    HasSubstr("another --out")));
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "out/logs"));
+}
+
+}  // namespace
+}  // namespace gimbal::cli
