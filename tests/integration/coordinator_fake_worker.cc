@@ -56,6 +56,7 @@ void FakeWorker::Send(v1::WorkerMessage message) {
 
 void FakeWorker::Handle(const v1::CoordinatorMessage& message) {
   if (message.has_assignment()) Assign(message);
+  if (message.has_rewire()) Rewire(message.generation());
   if (message.has_grant() && message.generation() == generation_) {
     Train(message.grant());
   }
@@ -69,6 +70,14 @@ void FakeWorker::Assign(const v1::CoordinatorMessage& message) {
   for (int stage : assignment_.stages()) {
     versions_[stage] = assignment_.start_update();
   }
+  v1::WorkerMessage ready;
+  ready.mutable_ready();
+  Send(ready);
+}
+
+// There are no edges to connect.
+void FakeWorker::Rewire(int64_t generation) {
+  generation_ = generation;
   v1::WorkerMessage ready;
   ready.mutable_ready();
   Send(ready);

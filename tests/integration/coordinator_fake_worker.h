@@ -28,6 +28,7 @@ class FakeWorker {
   void Run();
   void Handle(const v1::CoordinatorMessage& message);
   void Assign(const v1::CoordinatorMessage& message);
+  void Rewire(int64_t generation);
   void Train(const v1::Grant& grant);
   void Update(int stage, int64_t update, const v1::Cut& cut);
   void WriteSnapshot(int stage, int64_t update);
