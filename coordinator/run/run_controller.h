@@ -24,8 +24,8 @@
 // drain lowers the last update to one that no stage has fed yet.
 //
 // Not thread-safe; runs on the coordinator's loop. Every file of the class
-// holds one verb: run_controller.cc (events), _assign, _progress, _commands,
-// _status.
+// holds one verb: run_controller.cc (events), _recover, _assign, _progress,
+// _commands, _status.
 #pragma once
 
 #include <chrono>
@@ -131,15 +131,12 @@ class RunController {
     bool loaded = false;  // it was ready once
   };
 
-  // run_controller_assign.cc
+  // run_controller_recover.cc
   void Lose(int64_t worker, Loss loss, base::SteadyTime now);
   void Recover(int stage, const std::string& reason, base::SteadyTime now);
   void SaveRecovery();
   void CountRestart(int stage, Loss loss, const std::string& reason);
   bool Recovering() const;
-  bool EnoughWorkers(size_t alive, base::SteadyTime now);
-  void AssignWhenReady(base::SteadyTime now);
-  void SpreadOut();
   absl::Status RestartFromNewest();
   void RestartFrom(int64_t update, const std::vector<MetricsRow>& rows);
   std::optional<std::string> WhyNotReplay() const;
@@ -147,6 +144,11 @@ class RunController {
   void Replay();
   void TakeUpHoldings(const std::vector<int64_t>& alive);
   bool IsKept(int stage) const;
+
+  // run_controller_assign.cc
+  bool EnoughWorkers(size_t alive, base::SteadyTime now);
+  void AssignWhenReady(base::SteadyTime now);
+  void SpreadOut();
   v1::CoordinatorMessage AssignmentFor(int64_t worker) const;
   v1::CoordinatorMessage RewireFor(int64_t worker) const;
   void FillPlacements(

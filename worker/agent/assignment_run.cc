@@ -7,19 +7,14 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/process.h"
-#include "common/base/random.h"
 #include "common/base/status_macros.h"
 #include "common/io/checkpoint_layout.h"
 #include "worker/compute/runtime.h"
 #include "worker/pipeline/memory_plan.h"
 #include "worker/pipeline/specs.h"
-#include "worker/transport/inprocess_link.h"
 
 namespace gimbal::worker {
 namespace {
-
-// Time to reach a neighbour's listener, which is there before its stages are.
-constexpr std::chrono::seconds kConnectTime{30};
 
 Grant GrantOf(const v1::Grant& grant) {
   Grant result{.until = grant.until(), .final_update = grant.final_update()};
@@ -40,8 +35,11 @@ AssignmentRun::AssignmentRun(int64_t generation, v1::Assignment assignment,
     : generation_(generation),
       assignment_(std::move(assignment)),
       data_(data),
-      listener_(listener),
-      outbox_(generation, std::move(send)) {
+      outbox_(generation, std::move(send)),
+      edges_(assignment_, host_, signal_, listener,
+             [this](int edge, const absl::Status& status) {
+               ReportBroken(edge, status);
+             }) {
   thread_ = std::thread([this] { Main(); });
 }
 
@@ -52,79 +50,56 @@ AssignmentRun::~AssignmentRun() {
 }
 
 void AssignmentRun::AbandonRewiring() {
-  leave_rewiring_ = true;
-  listener_.Abandon(base::StreamOf(assignment_.run_id()), generation_);
+  edges_.Interrupt(generation_);
   if (rewiring_.joinable()) rewiring_.join();
-  leave_rewiring_ = false;
 }
 
 void AssignmentRun::Rewire(int64_t generation, const v1::Rewire& rewire) {
   AbandonRewiring();
+  // Before the new generation: what these edges still say is about the old one.
+  edges_.Leave(rewire.edges());
   generation_ = generation;
   outbox_.SetGeneration(generation);
   if (rewire.has_repeat_after()) outbox_.Repeat(rewire.repeat_after());
-  rewiring_ = std::thread([this, rewire] { RewireEdges(rewire); });
+  rewiring_ = std::thread([this, generation, rewire] {
+    const absl::Status connected = edges_.Reconnect(generation, rewire);
+    if (absl::IsAborted(connected)) return;
+    for (const int edge : edges_.broken()) {
+      // What was said of it under an older generation was not heard.
+      ReportBroken(edge, connected.ok() ? absl::UnavailableError("is broken")
+                                        : connected);
+    }
+    if (!connected.ok()) return;
+    v1::WorkerMessage ready;
+    ready.mutable_ready();
+    outbox_.Post(std::move(ready));
+  });
 }
 
 void AssignmentRun::Committed(int64_t update) {
-  const Positions cut =
-      Positions::AtCut(update, assignment_.config().batch().accumulate());
   outbox_.Forget(update);
-  std::lock_guard lock(links_mutex_);
-  for (const auto& [edge, link] : tcp_links_) link->Prune(cut);
+  edges_.Prune(update);
 }
 
 std::optional<v1::Holding> AssignmentRun::Holding() const {
-  std::lock_guard lock(links_mutex_);
-  if (!ready_) return std::nullopt;
   v1::Holding holding;
+  {
+    std::lock_guard lock(mutex_);
+    if (!ready_) return std::nullopt;
+    holding.set_until(granted_.until());
+    holding.set_final_update(granted_.final_update());
+  }
   holding.set_run_id(assignment_.run_id());
   holding.set_generation(generation_);
   *holding.mutable_stages() = assignment_.stages();
-  holding.set_until(granted_.until());
-  holding.set_final_update(granted_.final_update());
-  holding.mutable_broken_edges()->Assign(broken_edges_.begin(),
-                                         broken_edges_.end());
+  const std::set<int> broken = edges_.broken();
+  holding.mutable_broken_edges()->Assign(broken.begin(), broken.end());
   return holding;
-}
-
-// In ascending order, as in ConnectEdges.
-void AssignmentRun::RewireEdges(const v1::Rewire& rewire) {
-  std::map<int, TcpLink*> links;
-  {
-    std::lock_guard lock(links_mutex_);
-    for (const int edge : rewire.edges()) {
-      if (tcp_links_.contains(edge)) links[edge] = tcp_links_[edge];
-    }
-  }
-  for (const auto& [edge, link] : links) link->Detach();
-  {
-    std::lock_guard lock(links_mutex_);
-    for (const auto& [edge, link] : links) broken_edges_.insert(edge);
-  }
-  for (const auto& [edge, link] : links) {
-    absl::StatusOr<Socket> socket =
-        ConnectEdge({.run = base::StreamOf(assignment_.run_id()),
-                     .generation = generation_,
-                     .edge = edge},
-                    host_.Find(edge) != nullptr,
-                    rewire.placements(edge + 1).data_address());
-    if (absl::IsAborted(socket.status())) return;
-    if (!socket.ok()) return ReportBroken(edge, socket.status());
-    {
-      std::lock_guard lock(links_mutex_);
-      broken_edges_.erase(edge);
-    }
-    link->Attach(generation_, std::move(socket).value());
-  }
-  v1::WorkerMessage ready;
-  ready.mutable_ready();
-  outbox_.Post(std::move(ready));
 }
 
 void AssignmentRun::Extend(const v1::Grant& grant) {
   {
-    std::lock_guard lock(links_mutex_);
+    std::lock_guard lock(mutex_);
     granted_.set_until(grant.until());
     granted_.set_final_update(grant.final_update());
   }
@@ -153,10 +128,10 @@ absl::Status AssignmentRun::Execute() {
   compute::PrepareComputeThread();
   compute::SetThreads(assignment_.config().cluster().threads());
   GIMBAL_RETURN_IF_ERROR(BuildStages());
-  GIMBAL_RETURN_IF_ERROR(ConnectEdges());
+  GIMBAL_RETURN_IF_ERROR(edges_.Connect(generation_));
   host_.Start(assignment_.start_update());
   {
-    std::lock_guard lock(links_mutex_);
+    std::lock_guard lock(mutex_);
     ready_ = true;
   }
   v1::WorkerMessage ready;
@@ -225,81 +200,10 @@ StageEvents AssignmentRun::Events() {
   };
 }
 
-// Edges are connected in ascending order on every worker, so that no two
-// workers can wait for each other.
-absl::Status AssignmentRun::ConnectEdges() {
-  const v1::RunConfig& config = assignment_.config();
-  std::vector<std::pair<Link*, Link*>> ends(  // of each stage: up, down
-      static_cast<size_t>(config.pipeline().stages()));
-  for (int edge = 0; edge + 1 < config.pipeline().stages(); ++edge) {
-    const bool up_here = host_.Find(edge) != nullptr;
-    const bool down_here = host_.Find(edge + 1) != nullptr;
-    if (!up_here && !down_here) continue;
-    const EdgeSpec spec{
-        .identity = {.run = base::StreamOf(assignment_.run_id()),
-                     .generation = generation_,
-                     .edge = edge},
-        .rows = int64_t{config.batch().microbatch()} * config.model().context(),
-        .cols = config.model().hidden()};
-    if (up_here && down_here) {
-      auto [up, down] = InProcessLink::MakePair(spec, signal_);
-      ends[edge].second = up.get();
-      ends[edge + 1].first = down.get();
-      host_.Add(std::move(up));
-      host_.Add(std::move(down));
-      continue;
-    }
-    GIMBAL_ASSIGN_OR_RETURN(
-        Socket socket,
-        ConnectEdge(spec.identity, up_here,
-                    assignment_.placements(edge + 1).data_address()));
-    std::unique_ptr<TcpLink> link = MakeLink(spec, std::move(socket));
-    (up_here ? ends[edge].second : ends[edge + 1].first) = link.get();
-    host_.Add(std::move(link));
-  }
-  for (const auto& runner : host_.runners()) {
-    runner->Connect(ends[runner->index()].first, ends[runner->index()].second);
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<Socket> AssignmentRun::ConnectEdge(const EdgeIdentity& edge,
-                                                  bool upstream_here,
-                                                  const std::string& address) {
-  if (!upstream_here) return listener_.Accept(edge);
-  return DialEdge(address, edge, base::Clock::Real().Now() + kConnectTime,
-                  [this] { return host_.cancelled() || leave_rewiring_; });
-}
-
-std::unique_ptr<TcpLink> AssignmentRun::MakeLink(const EdgeSpec& edge,
-                                                 Socket socket) {
-  const v1::RunConfig& config = assignment_.config();
-  const int number = edge.identity.edge;
-  TcpLinkOptions options{
-      .received = Positions::AtCut(assignment_.start_update(),
-                                   config.batch().accumulate()),
-      .log = {.memory_bytes = int64_t{config.cluster().replay_memory_mb()}
-                              << 20,
-              .disk_bytes = int64_t{config.cluster().replay_disk_mb()} << 20,
-              .folder = assignment_.checkpoint_root()},
-      .on_broken = [this, number](const absl::Status& status) {
-        ReportBroken(number, status);
-      }};
-  auto link = std::make_unique<TcpLink>(edge, std::move(socket), signal_,
-                                        std::move(options));
-  std::lock_guard lock(links_mutex_);
-  tcp_links_[number] = link.get();
-  return link;
-}
-
 void AssignmentRun::ReportBroken(int edge, const absl::Status& status) {
   if (host_.cancelled()) return;
   base::LogWarning(
       absl::StrCat("edge ", edge, ": ", absl::string_view(status.message())));
-  {
-    std::lock_guard lock(links_mutex_);
-    broken_edges_.insert(edge);
-  }
   v1::WorkerMessage message;
   v1::WorkerFailure* failure = message.mutable_failure();
   failure->set_kind(absl::IsOutOfRange(status) ? v1::WorkerFailure::KIND_REPLAY

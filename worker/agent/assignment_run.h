@@ -7,23 +7,20 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
-#include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "gimbal/v1/control_service.pb.h"
+#include "worker/agent/edges.h"
 #include "worker/agent/outbox.h"
 #include "worker/agent/stage_host.h"
 #include "worker/agent/worker_data.h"
 #include "worker/checkpoint/snapshot_writer.h"
 #include "worker/transport/link_listener.h"
-#include "worker/transport/tcp_link.h"
 
 namespace gimbal::worker {
 
@@ -58,13 +55,6 @@ class AssignmentRun {
   absl::Status Execute();
   absl::Status BuildStages();
   absl::Status LoadState(StageRunner* runner, const StageSpec& spec) const;
-  absl::Status ConnectEdges();
-  // `address`: where the downstream stage is.
-  absl::StatusOr<Socket> ConnectEdge(const EdgeIdentity& edge,
-                                     bool upstream_here,
-                                     const std::string& address);
-  std::unique_ptr<TcpLink> MakeLink(const EdgeSpec& edge, Socket socket);
-  void RewireEdges(const v1::Rewire& rewire);
   void AbandonRewiring();
   StageEvents Events();
   void ReportSnapshot(const SnapshotResult& result);
@@ -74,17 +64,14 @@ class AssignmentRun {
   std::atomic<int64_t> generation_;
   const v1::Assignment assignment_;
   WorkerData& data_;
-  LinkListener& listener_;
   Outbox outbox_;
   Signal signal_;
   std::unique_ptr<SnapshotWriter> snapshots_;  // the thread's
+  Edges edges_;  // before the host, whose links speak to it to the last
   StageHost host_{signal_};
-  mutable std::mutex links_mutex_;
-  std::map<int, TcpLink*> tcp_links_;  // by edge; the host's
-  std::set<int> broken_edges_;
+  mutable std::mutex mutex_;
   v1::Grant granted_;  // until and final_update of the last one
   bool ready_ = false;
-  std::atomic<bool> leave_rewiring_ = false;
   std::thread rewiring_;
   std::thread thread_;
 };

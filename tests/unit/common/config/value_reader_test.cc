@@ -83,7 +83,7 @@ const BadValue kCases[] = {
     {"optimizer.lr", "inf", "found 'inf'"},
     {"optimizer.lr", "abc", "found 'abc'"},
     {"optimizer.schedule.min_ratio", "1.01", "from 0 to 1"},
-    {"cluster.spares", "1", "expected an integer, only 0"},
+    {"cluster.spares", "-1", "expected an integer, at least 0"},
     {"model.qkv_bias", "yes", "expected true or false"},
     {"model.qkv_bias", "'true'", "found the text \"true\""},
     {"pipeline.schedule", "3bw",

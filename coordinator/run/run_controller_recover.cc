@@ -1,0 +1,222 @@
+// Losses and their cures.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status_macros.h"
+#include "coordinator/run/cut_plan.h"
+#include "coordinator/run/run_controller.h"
+
+namespace gimbal::coordinator {
+
+void RunController::Lose(int64_t worker, Loss loss, base::SteadyTime now) {
+  const Worker* lost = table_.Find(worker);
+  // After the end the table stays as it was, for the summary.
+  if (lost == nullptr || exit_code_.has_value()) return;
+  const std::string what =
+      absl::StrCat("worker ", worker, " (", lost->facts.name(), ") was lost");
+  const std::string reason = loss == Loss::kLease
+                                 ? "it was silent for longer than cluster.lease"
+                                 : "its connection ended";
+  const std::vector<int> stages = StagesOf(worker);
+  table_.Remove(worker);
+  hosting_.erase(worker);
+  effects_.Disconnect(worker, absl::AbortedError(absl::StrCat(
+                                  what, ": ", reason, "; register again")));
+  effects_.Record(what, reason);
+  if (stages.empty()) return;
+  std::replace(slots_.begin(), slots_.end(), worker, int64_t{0});
+  for (int stage : stages) CountRestart(stage, loss, reason);
+  counted_restart_ = true;
+  const std::string cause = absl::StrCat(what, ": ", reason);
+  Recover(stages.front(), cause, now);
+  // A neighbour's word on a broken edge may have come before its cause.
+  if (Recovering() && only_an_edge_) {
+    recoveries_.back().stage = stages.front();
+    recoveries_.back().reason = cause;
+    SaveRecovery();
+  }
+  only_an_edge_ = false;
+}
+
+void RunController::Recover(int stage, const std::string& reason,
+                            base::SteadyTime now) {
+  if (exit_code_.has_value()) return;
+  if (committed_ == stop_at_.value_or(final_)) return EndAtLastCheckpoint();
+  if (machine_.state() == v1::RUN_STATE_DRAINING) {
+    return EndEarly(absl::StrCat("lost a worker while it ended: ", reason));
+  }
+  // Only those heard of from now on are known to have survived.
+  alive_since_ = now;
+  if (Recovering()) return;
+  if (!Transition(v1::RUN_STATE_RECOVERING, reason)) return;
+  waits_since_ = now;
+  of_loss_ = true;
+  recoveries_.push_back(
+      {.stage = stage, .reason = reason, .detected_seconds = SecondsAt(now)});
+  SaveRecovery();
+}
+
+void RunController::SaveRecovery() {
+  effects_.SaveRecovery(static_cast<int64_t>(recoveries_.size()) - 1,
+                        recoveries_.back());
+}
+
+void RunController::CountRestart(int stage, Loss loss,
+                                 const std::string& reason) {
+  effects_.StageRestarted(stage, loss);
+  const int restarts = ++stage_info_[stage].restarts;
+  const int budget = setup_.config.cluster().restart_budget();
+  if (restarts <= budget) return;
+  Fail(absl::StrCat("RESTART_BUDGET_EXCEEDED: stage ", stage,
+                    " would be restarted for the ", restarts,
+                    ". time, cluster.restart_budget is ", budget,
+                    "; the last reason: ", reason));
+}
+
+bool RunController::Recovering() const {
+  return machine_.state() == v1::RUN_STATE_RECOVERING ||
+         machine_.state() == v1::RUN_STATE_WAITING_FOR_CAPACITY;
+}
+
+// The coordinator is a new one of a run that its workers still hold: what they
+// have of the last generation stays where it is, and they will tell again what
+// they told since the newest checkpoint.
+void RunController::TakeUpHoldings(const std::vector<int64_t>& alive) {
+  for (int64_t worker : alive) {
+    const v1::Holding& held = table_.Find(worker)->facts.holding();
+    if (held.run_id() != setup_.run_id ||
+        held.generation() != generation_ - 1 || held.stages().empty() ||
+        held.stages(0) < 0 || held.stages(0) >= stages_) {
+      continue;
+    }
+    int64_t& slot = slots_[slot_of_stage_[held.stages(0)]];
+    if (slot != 0) continue;
+    slot = worker;
+    const std::vector<int> stages = StagesOf(worker);
+    if (!std::equal(stages.begin(), stages.end(), held.stages().begin(),
+                    held.stages().end())) {
+      slot = 0;
+      continue;
+    }
+    hosting_[worker] = {.since = generation_, .loaded = true};
+    broken_edges_.insert(held.broken_edges().begin(),
+                         held.broken_edges().end());
+    until_ = std::max(until_, held.until());
+    if (held.final_update() > 0) final_ = std::min(final_, held.final_update());
+  }
+  if (hosting_.empty()) return;
+  limit_ = std::min(limit_, final_);
+  repeat_after_ = committed_.value_or(0);
+  for (int64_t update = *repeat_after_ + 1; update <= until_; ++update) {
+    if (CutAt(setup_.config, update, final_, false).evaluate()) {
+      ledger_.ExpectEvaluation(update);
+    }
+  }
+}
+
+bool RunController::IsKept(int stage) const {
+  const auto hosting = hosting_.find(slots_[slot_of_stage_[stage]]);
+  return hosting != hosting_.end() && hosting->second.loaded;
+}
+
+std::optional<std::string> RunController::WhyNotReplay() const {
+  if (must_go_back_) return must_go_back_;
+  for (int stage = 0; stage < stages_; ++stage) {
+    if (IsKept(stage)) return std::nullopt;
+  }
+  return "no stage is left that could go on";
+}
+
+absl::Status RunController::ReplayOrGoBack() {
+  GIMBAL_ASSIGN_OR_RETURN(const int64_t newest, effects_.NewestCheckpoint());
+  std::optional<std::string> why_not = WhyNotReplay();
+  if (!why_not && newest != committed_.value_or(0)) {
+    why_not = absl::StrCat("the checkpoint of update ", *committed_,
+                           " is damaged, and messages are kept only from there "
+                           "on");
+  }
+  if (!why_not) {
+    Replay();
+    return absl::OkStatus();
+  }
+  effects_.Record(absl::StrCat("every stage goes back to update ", newest),
+                  *why_not);
+  return RestartFromNewest();
+}
+
+// The stages that nobody holds start from the newest checkpoint, and their
+// neighbours send again what they have kept since.
+void RunController::Replay() {
+  const int64_t cut = committed_.value_or(0);
+  int64_t replayed = 0;
+  std::vector<int> lost;
+  for (int stage = 0; stage < stages_; ++stage) {
+    if (IsKept(stage)) continue;
+    lost.push_back(stage);
+    replayed = std::max(replayed, ledger_.version(stage) - cut);
+    ledger_.Replay(stage, cut);
+    stage_info_[stage].status.reset();
+    finished_.erase(slots_[slot_of_stage_[stage]]);
+    if (stage > 0) broken_edges_.insert(stage - 1);
+    if (stage + 1 < stages_) broken_edges_.insert(stage);
+  }
+  ready_.clear();
+  if (Recovering() && of_loss_) {
+    recoveries_.back().steps_replayed = replayed;
+    SaveRecovery();
+  }
+  effects_.Record(
+      lost.empty() ? absl::StrCat("every stage goes on, edges [",
+                                  absl::StrJoin(broken_edges_, ", "),
+                                  "] are connected again")
+                   : absl::StrCat("stages ", absl::StrJoin(lost, ", "),
+                                  " are replayed from update ", cut),
+      "the neighbours have kept what they sent since; every other stage stays "
+      "where it is");
+}
+
+absl::Status RunController::RestartFromNewest() {
+  GIMBAL_ASSIGN_OR_RETURN(const int64_t newest, effects_.NewestCheckpoint());
+  GIMBAL_ASSIGN_OR_RETURN(const std::vector<MetricsRow> rows,
+                          effects_.KeepRows(newest));
+  for (const MetricsRow& row : rows) {
+    if (static_cast<int>(row.staleness.size()) == stages_) continue;
+    return absl::DataLossError(
+        absl::StrCat("metrics.jsonl:", row.step, ": staleness of ",
+                     row.staleness.size(), " stages, expected ", stages_));
+  }
+  RestartFrom(newest, rows);
+  return absl::OkStatus();
+}
+
+void RunController::RestartFrom(int64_t update,
+                                const std::vector<MetricsRow>& rows) {
+  if (!started_.has_value() && !rows.empty()) {
+    seconds_before_ = rows.back().seconds;
+  }
+  if (Recovering() && of_loss_) {
+    recoveries_.back().steps_replayed =
+        std::max<int64_t>(0, ledger_.common_version() - update);
+    SaveRecovery();
+  }
+  ledger_ = VersionLedger(schedule_, update);
+  statistics_ = RunStatistics(schedule_);
+  for (const MetricsRow& row : rows) statistics_.Add(row);
+  snapshots_.Restart();
+  whole_.clear();
+  given_up_.clear();
+  committed_.reset();
+  if (update > 0) committed_ = update;
+  start_ = until_ = update;
+  refresh_.Restart(update);
+  window_.Restart();
+  hosting_.clear();
+  broken_edges_.clear();
+  must_go_back_.reset();
+  ready_.clear();
+  finished_.clear();
+  for (StageInfo& info : stage_info_) info.status.reset();
+}
+
+}  // namespace gimbal::coordinator

@@ -1,0 +1,157 @@
+#include "worker/agent/edges.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/random.h"
+#include "common/base/status_macros.h"
+#include "worker/transport/inprocess_link.h"
+
+namespace gimbal::worker {
+namespace {
+
+// Time to reach a neighbour's listener, which is there before its stages are.
+constexpr std::chrono::seconds kConnectTime{30};
+
+}  // namespace
+
+Edges::Edges(const v1::Assignment& assignment, StageHost& host, Signal& signal,
+             LinkListener& listener,
+             std::function<void(int, const absl::Status&)> on_broken)
+    : assignment_(assignment),
+      host_(host),
+      signal_(signal),
+      listener_(listener),
+      on_broken_(std::move(on_broken)) {}
+
+EdgeSpec Edges::SpecOf(int64_t generation, int edge) const {
+  const v1::RunConfig& config = assignment_.config();
+  return {
+      .identity = {.run = base::StreamOf(assignment_.run_id()),
+                   .generation = generation,
+                   .edge = edge},
+      .rows = int64_t{config.batch().microbatch()} * config.model().context(),
+      .cols = config.model().hidden()};
+}
+
+absl::Status Edges::Connect(int64_t generation) {
+  const int stages = assignment_.config().pipeline().stages();
+  std::vector<std::pair<Link*, Link*>> ends(  // of each stage: up, down
+      static_cast<size_t>(stages));
+  for (int edge = 0; edge + 1 < stages; ++edge) {
+    const bool up_here = host_.Find(edge) != nullptr;
+    const bool down_here = host_.Find(edge + 1) != nullptr;
+    if (!up_here && !down_here) continue;
+    const EdgeSpec spec = SpecOf(generation, edge);
+    if (up_here && down_here) {
+      auto [up, down] = InProcessLink::MakePair(spec, signal_);
+      ends[edge].second = up.get();
+      ends[edge + 1].first = down.get();
+      host_.Add(std::move(up));
+      host_.Add(std::move(down));
+      continue;
+    }
+    GIMBAL_ASSIGN_OR_RETURN(
+        Socket socket,
+        Join(spec.identity, assignment_.placements(edge + 1).data_address()));
+    std::unique_ptr<TcpLink> link = MakeLink(spec, std::move(socket));
+    (up_here ? ends[edge].second : ends[edge + 1].first) = link.get();
+    host_.Add(std::move(link));
+  }
+  for (const auto& runner : host_.runners()) {
+    runner->Connect(ends[runner->index()].first, ends[runner->index()].second);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Socket> Edges::Join(const EdgeIdentity& edge,
+                                   const std::string& downstream) {
+  if (host_.Find(edge.edge) == nullptr) return listener_.Accept(edge);
+  return DialEdge(
+      downstream, edge, base::Clock::Real().Now() + kConnectTime,
+      [&] { return host_.cancelled() || interrupted_ >= edge.generation; });
+}
+
+std::unique_ptr<TcpLink> Edges::MakeLink(const EdgeSpec& edge, Socket socket) {
+  const v1::RunConfig& config = assignment_.config();
+  const int number = edge.identity.edge;
+  TcpLinkOptions options{
+      .received = Positions::AtCut(assignment_.start_update(),
+                                   config.batch().accumulate()),
+      .log = {.memory_bytes = int64_t{config.cluster().replay_memory_mb()}
+                              << 20,
+              .disk_bytes = int64_t{config.cluster().replay_disk_mb()} << 20,
+              .folder = assignment_.checkpoint_root()},
+      .on_broken = [this, number](const absl::Status& status) {
+        Broke(number, status);
+      }};
+  auto link = std::make_unique<TcpLink>(edge, std::move(socket), signal_,
+                                        std::move(options));
+  std::lock_guard lock(mutex_);
+  links_[number] = link.get();
+  return link;
+}
+
+void Edges::Broke(int edge, const absl::Status& status) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!broken_.insert(edge).second) return;  // left
+  }
+  on_broken_(edge, status);
+}
+
+void Edges::Leave(const google::protobuf::RepeatedField<int>& edges) {
+  std::vector<TcpLink*> links;
+  {
+    std::lock_guard lock(mutex_);
+    for (const int edge : edges) {
+      const auto link = links_.find(edge);
+      if (link == links_.end()) continue;
+      broken_.insert(edge);
+      links.push_back(link->second);
+    }
+  }
+  for (TcpLink* link : links) link->Detach();
+}
+
+absl::Status Edges::Reconnect(int64_t generation, const v1::Rewire& rewire) {
+  const std::set<int> edges(rewire.edges().begin(), rewire.edges().end());
+  for (const int edge : edges) {
+    TcpLink* link = nullptr;
+    {
+      std::lock_guard lock(mutex_);
+      const auto found = links_.find(edge);
+      if (found == links_.end()) continue;
+      link = found->second;
+    }
+    absl::StatusOr<Socket> socket =
+        Join(SpecOf(generation, edge).identity,
+             rewire.placements(edge + 1).data_address());
+    if (!socket.ok()) return socket.status();
+    {
+      std::lock_guard lock(mutex_);
+      broken_.erase(edge);
+    }
+    link->Attach(generation, std::move(socket).value());
+  }
+  return absl::OkStatus();
+}
+
+void Edges::Interrupt(int64_t generation) {
+  interrupted_ = generation;
+  listener_.Abandon(base::StreamOf(assignment_.run_id()), generation);
+}
+
+std::set<int> Edges::broken() const {
+  std::lock_guard lock(mutex_);
+  return broken_;
+}
+
+void Edges::Prune(int64_t update) {
+  const Positions cut =
+      Positions::AtCut(update, assignment_.config().batch().accumulate());
+  std::lock_guard lock(mutex_);
+  for (const auto& [edge, link] : links_) link->Prune(cut);
+}
+
+}  // namespace gimbal::worker
