@@ -145,7 +145,11 @@ absl::StatusOr<int64_t> LiveEffects::NewestCheckpoint() {
         " was committed; is the folder mounted, was it moved (checkpoint.dir)? "
         "To begin again at update 0, start a new run in another folder"));
   }
-  GIMBAL_RETURN_IF_ERROR(catalogue_.SetLatest(newest.update));
+  // For people: the run goes on without it, on a full disk too.
+  if (const absl::Status named = catalogue_.SetLatest(newest.update);
+      !named.ok()) {
+    base::LogWarning(named.ToString());
+  }
   return newest.update;
 }
 

@@ -5,6 +5,7 @@
 //   GIMBAL_CHAOS_SEED=17 ctest --test-dir build/dev -R chaos    one of them
 //   again
 #include <gtest/gtest.h>
+#include <sys/mount.h>
 
 #include <csignal>
 #include <cstdlib>
@@ -14,6 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 #include <regex>
+#include <sstream>
 #include <thread>
 
 #include "tests/support/train_fixture.h"
@@ -30,6 +32,9 @@ using test_support::Difference;
 using test_support::ReadText;
 
 constexpr int kUpdates = 300;
+constexpr int kLastFault = 250;
+// The last checkpoint has to find its disk.
+constexpr int kLastFullDisk = 120;
 
 // Every schedule and optimizer, and mitigations with state of their own.
 const std::vector<std::vector<std::string>> kMethods = {
@@ -57,6 +62,8 @@ enum class Fault {
   kStopWorker,          // for longer than its lease
   kKillDuringRecovery,  // another one, moments later
   kKillDuringSave,
+  kCutLink,   // by the kernel; both ends live on
+  kFillDisk,  // of the checkpoints, for a moment
   kCount,
 };
 
@@ -76,6 +83,10 @@ const char* Name(Fault fault) {
       return "a worker is killed, and another one moments later";
     case Fault::kKillDuringSave:
       return "a worker is killed while a checkpoint is written";
+    case Fault::kCutLink:
+      return "a link between two workers is cut";
+    case Fault::kFillDisk:
+      return "the disk of the checkpoints is full for a moment";
     case Fault::kCount:
       break;
   }
@@ -116,10 +127,10 @@ class Chaos : public test_support::TrainFixture {
     if (const int pid = CoordinatorPid(run); pid > 0) kill(pid, SIGKILL);
   }
 
-  bool Saving(const std::string& run) {
+  static bool Saving(const std::string& checkpoints) {
     std::error_code error;
-    for (const auto& entry : std::filesystem::directory_iterator(
-             folder_ / (run + "/checkpoints"), error)) {
+    for (const auto& entry :
+         std::filesystem::directory_iterator(checkpoints, error)) {
       if (entry.is_directory(error) &&
           !std::filesystem::exists(entry.path() / "COMMIT", error)) {
         return true;
@@ -128,7 +139,55 @@ class Chaos : public test_support::TrainFixture {
     return false;
   }
 
-  void Do(Fault fault, const std::string& run, std::mt19937& random) {
+  // Kills the connection of some edge. Needs root and a kernel that can; false
+  // when nothing was cut.
+  bool CutLink(const std::string& run, std::mt19937& random) {
+    const std::vector<int> pids = WorkerPids(run);
+    std::map<std::string, std::string> peers;  // of the workers' sockets
+    std::istringstream sockets(
+        test_support::Run({"/usr/bin/ss", "-tnpH", "state", "established"})
+            .output);
+    for (std::string line; std::getline(sockets, line);) {
+      std::istringstream fields(line);
+      std::string queue, local, peer;
+      fields >> queue >> queue >> local >> peer;
+      for (const int pid : pids) {
+        if (CountOf("pid=" + std::to_string(pid) + ",", line) > 0) {
+          peers[local] = peer;
+        }
+      }
+    }
+    std::vector<std::string> links;
+    for (const auto& [local, peer] : peers) {
+      if (peers.contains(peer)) links.push_back(local);
+    }
+    if (links.empty()) return false;
+    const std::string link = links[random() % links.size()];
+    return test_support::Run({"/usr/bin/ss", "-K", "src", link}).exit_code == 0;
+  }
+
+  // A small disk of their own for the checkpoints of a run; "" when this
+  // process may not mount one.
+  std::string MountSmallDisk(const std::string& run) {
+    const std::string path = folder_ / (run + "-checkpoints");
+    std::filesystem::create_directory(path);
+    return mount("none", path.c_str(), "tmpfs", 0, "size=8m") == 0 ? path : "";
+  }
+
+  void FillDisk(const std::string& disk) {
+    if (disk.empty()) return;
+    const std::string path = disk + "/filler";
+    std::ofstream file(path, std::ios::binary);
+    const std::vector<char> block(4096);
+    while (file.write(block.data(), 4096).flush()) {
+    }
+    file.close();
+    std::this_thread::sleep_for(milliseconds(150));
+    std::filesystem::remove(path);
+  }
+
+  void Do(Fault fault, const std::string& run, const std::string& disk,
+          std::mt19937& random) {
     switch (fault) {
       case Fault::kKillWorker:
         Kill(run, random, 1);
@@ -156,10 +215,19 @@ class Chaos : public test_support::TrainFixture {
         Kill(run, random, 1);
         break;
       case Fault::kKillDuringSave:
-        for (int i = 0; i < 2000 && !Saving(run); ++i) {
+        for (int i = 0;
+             i < 2000 &&
+             !Saving(disk.empty() ? folder_ / (run + "/checkpoints") : disk);
+             ++i) {
           std::this_thread::sleep_for(milliseconds(1));
         }
         Kill(run, random, 1);
+        break;
+      case Fault::kCutLink:
+        if (!CutLink(run, random)) std::printf("  (no link was cut)\n");
+        break;
+      case Fault::kFillDisk:
+        FillDisk(disk);
         break;
       case Fault::kCount:
         break;
@@ -241,25 +309,35 @@ TEST_F(Chaos, ChangesNoNumber) {
       undisturbed[method] = "undisturbed-" + std::to_string(method);
       MustTrain(undisturbed[method], alone);
     }
+    const std::string disk = MountSmallDisk(run);
+    if (disk.empty()) std::printf("  (no disk can be filled)\n");
+    if (!disk.empty()) {
+      arguments.insert(arguments.end(), {"--set", "checkpoint.dir=" + disk});
+    }
     Command command(TrainArguments(run, arguments));
     const int faults = 1 + static_cast<int>(random() % 5);
     for (int i = 0; i < faults; ++i) {
-      const auto rows = static_cast<int64_t>(kUpdates * i / faults +
-                                             random() % (kUpdates / faults));
-      const auto fault =
+      const auto rows = static_cast<int64_t>(kLastFault * i / faults +
+                                             random() % (kLastFault / faults));
+      auto fault =
           static_cast<Fault>(random() % static_cast<unsigned>(Fault::kCount));
+      if (fault == Fault::kFillDisk && rows > kLastFullDisk) {
+        fault = Fault::kCutLink;
+      }
       const auto pause = milliseconds(random() % 50);
       if (!WaitForRows(command, run, rows)) break;
       std::this_thread::sleep_for(pause);
       std::printf("  after update %ld: %s\n", rows, Name(fault));
-      Do(fault, run, random);
+      Do(fault, run, disk, random);
     }
     const CommandResult result = command.Wait(std::chrono::seconds(120));
     ASSERT_EQ(result.exit_code, 0) << run << "\n" << result.output << Logs(run);
     // Checkpoints at other updates are no difference, their last one is.
-    ASSERT_EQ(Difference(NumbersOf(run), NumbersOf(undisturbed[method])), "")
+    ASSERT_EQ(Difference(NumbersOf(run, disk), NumbersOf(undisturbed[method])),
+              "")
         << run << "\n"
         << ReadText(folder_ / (run + "/events.jsonl"));
+    if (!disk.empty()) umount2(disk.c_str(), MNT_DETACH);
     const json summary =
         json::parse(ReadText(folder_ / (run + "/summary.json")));
     for (const json& recovery : summary.at("recoveries")) {

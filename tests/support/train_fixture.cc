@@ -118,15 +118,17 @@ std::vector<int64_t> TrainFixture::StartsOf(const std::string& run) {
   return starts;
 }
 
-Numbers TrainFixture::NumbersOf(const std::string& run) {
+Numbers TrainFixture::NumbersOf(const std::string& run,
+                                std::string checkpoints) {
   Numbers numbers;
   const std::string path = folder_ / run;
   numbers.metrics =
       std::regex_replace(ReadText(path + "/metrics.jsonl"),
                          std::regex("\"seconds\":[^,}]*"), "\"seconds\":0");
-  const std::string latest = ReadText(path + "/checkpoints/latest");
+  if (checkpoints.empty()) checkpoints = path + "/checkpoints";
+  const std::string latest = ReadText(checkpoints + "/latest");
   const json manifest = json::parse(
-      ReadText(path + "/checkpoints/" + latest.substr(0, latest.find('\n')) +
+      ReadText(checkpoints + "/" + latest.substr(0, latest.find('\n')) +
                "/manifest.json"));
   for (const json& file : manifest.at("files")) {
     numbers.files[file.at("path")] = file.at("sha256");

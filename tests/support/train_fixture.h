@@ -42,7 +42,8 @@ class TrainFixture : public ::testing::Test {
   bool WaitForRows(Command& command, const std::string& run, int64_t rows);
   // Updates from which the run's stages were started, in order.
   std::vector<int64_t> StartsOf(const std::string& run);
-  Numbers NumbersOf(const std::string& run);
+  // `checkpoints`: their folder, when it is not the run's own.
+  Numbers NumbersOf(const std::string& run, std::string checkpoints = "");
 
   const TempDir folder_;
 };

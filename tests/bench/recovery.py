@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""Measures what a lost stage and what snapshots cost on this machine.
+
+  tests/bench/recovery.py [build/release/bin]
+
+1. Workers of a pipeline of four stages are killed, then stopped (SIGSTOP), one
+   by one while it trains: seconds from the signal to the coordinator's decision
+   and to training again, median and largest; pids of the others.
+2. Throughput of the quickstart's model (on text of its own) with a snapshot every
+   50 updates over that without: median of alternating runs.
+Prints a table.
+"""
+
+import json
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+BIN = sys.argv[1] if len(sys.argv) > 1 else "build/release/bin"
+KILLS, HANGS, ROUNDS = 10, 3, 5
+
+CONFIG = """
+run: {name: bench, steps: %(steps)d}
+data: {train: %(data)s, format: text}
+model: {layers: 8, hidden: 64, heads: 4, context: 64}
+batch: {microbatch: 16}
+pipeline: {stages: 4}
+optimizer: {lr: 2.0e-3, schedule: {warmup: 20}}
+checkpoint: {every: %(every)d, keep: 2}
+cluster: {restart_budget: 100}
+"""
+
+
+def write(folder, name, text):
+    path = os.path.join(folder, name)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+def command(verb, run, *more):
+    return [os.path.join(BIN, "gimbal"), verb, "--run-dir", run, *more]
+
+
+def status(run):
+    done = subprocess.run(command("status", run, "--json"),
+                          capture_output=True, text=True, check=False)
+    return json.loads(done.stdout) if done.returncode == 0 else None
+
+
+def events(run):
+    with open(os.path.join(run, "events.jsonl"), encoding="utf-8") as file:
+        return [json.loads(line) for line in file if line.endswith("\n")]
+
+
+def first_after(run, moment, word):
+    """Seconds from `moment` to the first event with the word; waits for it."""
+    while time.time() < moment + 60:
+        for event in events(run):
+            if event["unix_seconds"] >= moment and word in event["what"]:
+                return event["unix_seconds"] - moment
+        time.sleep(0.02)
+    sys.exit(f"no event '{word}' in {run}")
+
+
+def disturb(run, what):
+    workers = [w["pid"] for w in status(run)["workers"]]
+    victim = random.choice(workers)
+    moment = time.time()
+    os.kill(victim, what)
+    lost = first_after(run, moment, "was lost")
+    back = first_after(run, moment + lost, "run is RUNNING") + lost
+    left = {w["pid"] for w in status(run)["workers"]}
+    if not set(workers) - {victim} <= left:
+        sys.exit("another worker was restarted, too")
+    time.sleep(1)
+    return lost, back
+
+
+def recoveries(folder, data):
+    config = write(folder, "long.yaml",
+                   CONFIG % {"steps": 1000000, "data": data, "every": 100})
+    run = os.path.join(folder, "disturbed")
+    with subprocess.Popen(command("train", run, config),
+                          stdout=subprocess.DEVNULL) as train:
+        while not (status(run) or {}).get("update"):
+            time.sleep(0.1)
+        time.sleep(3)
+        for name, what, count in (("killed", signal.SIGKILL, KILLS),
+                                  ("stopped", signal.SIGSTOP, HANGS)):
+            lost, back = zip(*(disturb(run, what) for _ in range(count)))
+            print(f"| a worker is {name} ({count} times): noticed after | "
+                  f"{statistics.median(lost):.2f} s, at most {max(lost):.2f} |")
+            print(f"| training again after | {statistics.median(back):.2f} s, "
+                  f"at most {max(back):.2f} |", flush=True)
+        train.kill()
+
+
+def updates_per_second(folder, data, name, every):
+    config = write(folder, "short.yaml",
+                   CONFIG % {"steps": 300, "data": data, "every": every})
+    run = os.path.join(folder, name)
+    subprocess.run(command("train", run, config), check=True,
+                   stdout=subprocess.DEVNULL)
+    with open(os.path.join(run, "metrics.jsonl"), encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file][20:]
+    return (len(rows) - 1) / (rows[-1]["seconds"] - rows[0]["seconds"])
+
+
+def snapshots(folder, data):
+    ratios = []
+    for i in range(ROUNDS):
+        without = updates_per_second(folder, data, f"without-{i}", 0)
+        with_them = updates_per_second(folder, data, f"with-{i}", 50)
+        ratios.append(with_them / without)
+    print(f"| throughput with a snapshot every 50 updates ({ROUNDS} pairs) | "
+          f"{statistics.median(ratios):.3f} of that without, "
+          f"from {min(ratios):.3f} to {max(ratios):.3f} |")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        data = write(folder, "corpus.txt", "a quick brown fox, again. " * 8000)
+        print("| what | measured |\n|---|---|")
+        recoveries(folder, data)
+        snapshots(folder, data)
+
+
+if __name__ == "__main__":
+    main()
