@@ -85,6 +85,9 @@ absl::StatusOr<RunHistory> LiveEffects::History() {
   GIMBAL_ASSIGN_OR_RETURN(history.recoveries, folder_.store->Recoveries());
   GIMBAL_ASSIGN_OR_RETURN(history.refresh_changes,
                           folder_.store->RefreshChanges());
+  GIMBAL_ASSIGN_OR_RETURN(const std::vector<int64_t> committed,
+                          folder_.store->Checkpoints());
+  if (!committed.empty()) history.newest_committed = committed.back();
   return history;
 }
 

@@ -26,6 +26,7 @@ struct RunHistory {
   std::vector<int> restarts;  // by stage
   std::vector<Recovery> recoveries;
   std::vector<RefreshChange> refresh_changes;  // in the order they were made
+  int64_t newest_committed = 0;                // update; good or not by now
 };
 
 }  // namespace gimbal::coordinator

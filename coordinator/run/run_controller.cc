@@ -54,6 +54,8 @@ absl::Status RunController::Open() {
   GIMBAL_RETURN_IF_ERROR(RestartFromNewest());
   GIMBAL_ASSIGN_OR_RETURN(const RunHistory history, effects_.History());
   recoveries_ = history.recoveries;
+  // What workers hold reaches back to the newest checkpoint, no further.
+  takes_holdings_ = history.newest_committed <= committed_.value_or(0);
   // Moments of an earlier life may lie beyond the rows that are kept.
   for (const Recovery& recovery : recoveries_) {
     seconds_before_ = std::max({seconds_before_, recovery.detected_seconds,

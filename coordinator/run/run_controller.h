@@ -143,10 +143,12 @@ class RunController {
   absl::Status ReplayOrGoBack();
   void Replay();
   void TakeUpHoldings(const std::vector<int64_t>& alive);
+  bool EveryStageIsHeld(const std::vector<int64_t>& workers) const;
+  bool TakeSlots(int64_t worker, const v1::Holding& held);
   bool IsKept(int stage) const;
 
   // run_controller_assign.cc
-  bool EnoughWorkers(size_t alive, base::SteadyTime now);
+  bool EnoughWorkers(const std::vector<int64_t>& workers, base::SteadyTime now);
   void AssignWhenReady(base::SteadyTime now);
   void SpreadOut();
   v1::CoordinatorMessage AssignmentFor(int64_t worker) const;
@@ -212,6 +214,7 @@ class RunController {
   std::set<int64_t> ready_;             // workers that are, of this generation
   std::set<int64_t> finished_;
   std::set<int> broken_edges_;  // and those that are being connected
+  bool takes_holdings_ = true;
   std::optional<std::string> must_go_back_;  // why
   bool only_an_edge_ = false;  // the recovery is of no worker known to be lost
   std::optional<int64_t> repeat_after_;  // told to the workers that are kept

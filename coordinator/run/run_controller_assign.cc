@@ -10,9 +10,12 @@ namespace gimbal::coordinator {
 
 // With fewer workers than slots some take several, once the others have stayed
 // away long enough and if the config allows so few.
-bool RunController::EnoughWorkers(size_t alive, base::SteadyTime now) {
+bool RunController::EnoughWorkers(const std::vector<int64_t>& workers,
+                                  base::SteadyTime now) {
+  const size_t alive = workers.size();
   if (alive >= slots_.size()) return true;
-  if (!Recovering()) return false;  // at the start all are waited for
+  // At the start all are waited for, unless those that came hold every stage.
+  if (!Recovering()) return EveryStageIsHeld(workers);
   const auto& limit = setup_.config.cluster().shrink_after();
   const base::Seconds patience(static_cast<double>(limit.seconds()) +
                                1e-9 * limit.nanos());
@@ -54,7 +57,7 @@ void RunController::AssignWhenReady(base::SteadyTime now) {
   const bool recovering = Recovering();
   if (!recovering && machine_.state() != v1::RUN_STATE_PENDING) return;
   const std::vector<int64_t> alive = table_.Alive(alive_since_);
-  if (!EnoughWorkers(alive.size(), now)) return;
+  if (!EnoughWorkers(alive, now)) return;
   if (recovering && !counted_restart_) {
     // A link broke though nobody died.
     CountRestart(recoveries_.back().stage, Loss::kLink,

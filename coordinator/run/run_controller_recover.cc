@@ -83,20 +83,11 @@ bool RunController::Recovering() const {
 // have of the last generation stays where it is, and they will tell again what
 // they told since the newest checkpoint.
 void RunController::TakeUpHoldings(const std::vector<int64_t>& alive) {
+  if (!takes_holdings_) return;
   for (int64_t worker : alive) {
     const v1::Holding& held = table_.Find(worker)->facts.holding();
     if (held.run_id() != setup_.run_id ||
-        held.generation() != generation_ - 1 || held.stages().empty() ||
-        held.stages(0) < 0 || held.stages(0) >= stages_) {
-      continue;
-    }
-    int64_t& slot = slots_[slot_of_stage_[held.stages(0)]];
-    if (slot != 0) continue;
-    slot = worker;
-    const std::vector<int> stages = StagesOf(worker);
-    if (!std::equal(stages.begin(), stages.end(), held.stages().begin(),
-                    held.stages().end())) {
-      slot = 0;
+        held.generation() != generation_ - 1 || !TakeSlots(worker, held)) {
       continue;
     }
     hosting_[worker] = {.since = generation_, .loaded = true};
@@ -113,6 +104,38 @@ void RunController::TakeUpHoldings(const std::vector<int64_t>& alive) {
       ledger_.ExpectEvaluation(update);
     }
   }
+}
+
+bool RunController::EveryStageIsHeld(
+    const std::vector<int64_t>& workers) const {
+  std::set<int> held;
+  for (int64_t worker : workers) {
+    const v1::Holding& holding = table_.Find(worker)->facts.holding();
+    if (holding.run_id() != setup_.run_id) continue;
+    held.insert(holding.stages().begin(), holding.stages().end());
+  }
+  return takes_holdings_ && held.size() == static_cast<size_t>(stages_);
+}
+
+// The slots of the stages that it holds, all or none.
+bool RunController::TakeSlots(int64_t worker, const v1::Holding& held) {
+  const std::vector<int64_t> before = slots_;
+  for (const int stage : held.stages()) {
+    const bool known = stage >= 0 && stage < stages_;
+    if (!known || before[slot_of_stage_[stage]] != 0) {
+      slots_ = before;
+      return false;
+    }
+    slots_[slot_of_stage_[stage]] = worker;
+  }
+  const std::vector<int> stages = StagesOf(worker);
+  if (!stages.empty() &&
+      std::equal(stages.begin(), stages.end(), held.stages().begin(),
+                 held.stages().end())) {
+    return true;
+  }
+  slots_ = before;
+  return false;
 }
 
 bool RunController::IsKept(int stage) const {

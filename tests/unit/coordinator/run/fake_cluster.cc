@@ -78,6 +78,7 @@ absl::Status FakeEffects::SaveRefreshChange(const RefreshChange& change) {
 
 absl::StatusOr<RunHistory> FakeEffects::History() {
   RunHistory history{.refresh_changes = refresh_changes};
+  if (!committed.empty()) history.newest_committed = *committed.rbegin();
   for (const auto& [stage, count] : restarts) {
     history.restarts.resize(stage);
     history.restarts.push_back(count);
@@ -117,7 +118,11 @@ void FakeEffects::GiveUpCheckpoint(int64_t update, const std::string&) {
 }
 
 absl::StatusOr<int64_t> FakeEffects::NewestCheckpoint() {
-  return committed.empty() ? 0 : *committed.rbegin();
+  int64_t newest = 0;
+  for (int64_t update : committed) {
+    if (!damaged.contains(update)) newest = update;
+  }
+  return newest;
 }
 
 FakeCluster::FakeCluster(int stages, int workers)

@@ -48,6 +48,7 @@ class FakeEffects final : public RunEffects {
   std::vector<RefreshChange> refresh_changes;
   std::vector<MetricsRow> rows;
   std::set<int64_t> committed;
+  std::set<int64_t> damaged;  // of these
   std::vector<int64_t> given_up;
   absl::Status commit_error;
 };

@@ -513,6 +513,45 @@ TEST(RunController, ASecondLifeReplaysWhatNobodyHolds) {
   ExpectAllRows(cluster);
 }
 
+// They keep nothing from before the newest checkpoint, which cannot be read.
+TEST(RunController, WhatIsHeldDoesNotReachBackBeyondADamagedCheckpoint) {
+  FakeCluster cluster(2, 2);
+  Start(cluster, 2);
+  Train(cluster, 23);
+  for (int64_t id : {1, 2}) {
+    while (cluster.WriteSnapshot(id)) {
+    }
+  }
+  ASSERT_THAT(cluster.effects.committed, ElementsAre(10, 20));
+  cluster.effects.damaged = {20};
+  cluster.Revive();
+  ASSERT_EQ(cluster.run->state(), v1::RUN_STATE_ASSIGNING);
+  EXPECT_EQ(cluster.workers.at(3).versions.at(0), 10);
+  cluster.effects.damaged.clear();
+  cluster.RunAll();
+  EXPECT_EQ(cluster.run->exit_code(), 0);
+  ExpectAllRows(cluster);
+}
+
+// A worker that had taken over the stages of another one.
+TEST(RunController, ASecondLifeTakesUpWhatOneWorkerHoldsForTwo) {
+  FakeCluster cluster(ShrinkingSetup(1));
+  Start(cluster, 3);
+  TrainToTheFirstCheckpoint(cluster);
+  cluster.Kill(2);
+  Wait(cluster, 11, {1, 3});
+  for (int64_t id : {1, 3}) cluster.Ready(id);
+  ASSERT_EQ(cluster.run->state(), v1::RUN_STATE_RUNNING);
+  Train(cluster, 2);
+  cluster.Revive();
+  // The third one is not waited for.
+  ASSERT_EQ(cluster.run->state(), v1::RUN_STATE_ASSIGNING);
+  EXPECT_GT(cluster.workers.at(4).versions.at(1), 10);
+  cluster.RunAll();
+  EXPECT_EQ(cluster.run->exit_code(), 0);
+  ExpectAllRows(cluster);
+}
+
 TEST(RunController, WhatIsHeldOfAnOlderGenerationDoesNotCount) {
   FakeCluster cluster(2, 2);
   Start(cluster, 2);
