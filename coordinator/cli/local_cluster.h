@@ -30,9 +30,9 @@
 namespace gimbal::cli {
 
 struct ClusterOptions {
-  std::string bin_dir;     // holds gimbal-coordinator and gimbal-worker
-  std::string run_dir;     // holds the folder logs
-  std::string config;      // resolved, YAML
+  std::string bin_dir;  // holds gimbal-coordinator and gimbal-worker
+  std::string run_dir;  // holds the folder logs
+  std::string config;   // resolved, YAML
   int workers = 1;
   int spares = 0;  // workers beyond them
   bool resume = false;
