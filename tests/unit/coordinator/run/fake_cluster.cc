@@ -457,4 +457,25 @@ void ExpectAllRows(const FakeCluster& cluster) {
   }
 }
 
+void FinishAndExpectAllRows(FakeCluster& cluster) {
+  cluster.RunAll();
+  EXPECT_EQ(cluster.run->exit_code(), 0);
+  ExpectAllRows(cluster);
+}
+
+void Wait(FakeCluster& cluster, int seconds,
+          const std::vector<int64_t>& workers) {
+  for (int i = 0; i < seconds; ++i) {
+    cluster.Advance(1);
+    for (int64_t worker : workers) cluster.Heartbeat(worker);
+  }
+}
+
+RunSetup ShrinkingSetup(int min_workers) {
+  RunSetup setup = FakeSetup(3, 3);
+  setup.config.mutable_cluster()->set_min_workers(min_workers);
+  setup.config.mutable_cluster()->mutable_shrink_after()->set_seconds(10);
+  return setup;
+}
+
 }  // namespace gimbal::coordinator

@@ -131,4 +131,14 @@ void TrainToTheFirstCheckpoint(FakeCluster& cluster);
 // The rows of the whole run are there and are the right ones.
 void ExpectAllRows(const FakeCluster& cluster);
 
+// Lets the run come to its end, which must be that of an undisturbed one.
+void FinishAndExpectAllRows(FakeCluster& cluster);
+
+// Time passes, and these workers are heard of.
+void Wait(FakeCluster& cluster, int seconds,
+          const std::vector<int64_t>& workers);
+
+// Three stages on three workers, which may shrink after ten seconds.
+RunSetup ShrinkingSetup(int min_workers);
+
 }  // namespace gimbal::coordinator
