@@ -5,7 +5,10 @@
 //   GIMBAL_CHAOS_SEED=17 ctest --test-dir build/dev -R chaos    one of them
 //   again
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
@@ -91,6 +94,19 @@ const char* Name(Fault fault) {
       break;
   }
   return "?";
+}
+
+// A port of loopback that was free a moment ago.
+int FreePort() {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), size), 0);
+  EXPECT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  close(fd);
+  return ntohs(address.sin_port);
 }
 
 class Chaos : public test_support::TrainFixture {
@@ -273,6 +289,28 @@ TEST_F(Chaos, StagesMoveWithTheNumberOfWorkers) {
   const std::string events = ReadText(folder_ / "moved/events.jsonl");
   EXPECT_EQ(CountOf("stages spread out again", events), 1) << events;
   EXPECT_EQ(CountOf("every stage goes back", events), 0) << events;
+}
+
+// Whoever starts a job decides no order.
+TEST_F(Chaos, WorkersMayComeLongBeforeTheCoordinator) {
+  MustTrain("undisturbed", {"--workers", "1"});
+  const std::string address = "127.0.0.1:" + std::to_string(FreePort());
+  std::vector<std::unique_ptr<Command>> workers;
+  for (int i = 0; i < 4; ++i) {
+    workers.push_back(std::make_unique<Command>(
+        std::vector<std::string>{"gimbal-worker", "--coordinator", address}));
+  }
+  std::this_thread::sleep_for(std::chrono::seconds(3));
+  for (const auto& worker : workers) EXPECT_TRUE(worker->Running());
+  Command coordinator({"gimbal-coordinator", "--config",
+                       folder_ / "undisturbed/config.yaml", "--run-dir",
+                       folder_ / "late", "--listen", address});
+  const CommandResult result = coordinator.Wait(std::chrono::seconds(60));
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  for (const auto& worker : workers) {
+    EXPECT_EQ(worker->Wait(std::chrono::seconds(20)).exit_code, 0);
+  }
+  EXPECT_EQ(Difference(NumbersOf("late"), NumbersOf("undisturbed")), "");
 }
 
 std::vector<unsigned> Seeds() {
