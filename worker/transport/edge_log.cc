@@ -56,14 +56,19 @@ absl::Status EdgeLog::Resume(const Positions& peer) {
   }
   peer_ = peer;
   next_ = 0;
+  SkipReached();
   return absl::OkStatus();
+}
+
+void EdgeLog::SkipReached() {
+  while (next_ < entries_.size() && Reached(peer_, *entries_[next_].message)) {
+    ++next_;
+  }
 }
 
 absl::StatusOr<std::shared_ptr<const Message>> EdgeLog::Next(BufferPool& pool) {
   std::lock_guard lock(mutex_);
-  while (next_ < entries_.size() && Reached(peer_, *entries_[next_].message)) {
-    ++next_;
-  }
+  SkipReached();
   if (next_ == entries_.size()) return std::shared_ptr<const Message>();
   const Entry& entry = entries_[next_++];
   if (entry.offset < 0) return std::shared_ptr<const Message>(entry.message);

@@ -33,6 +33,7 @@ class EdgeLog {
   ~EdgeLog();
 
   void Append(Message message);
+  // At most so many are still to be sent; exact when it is zero.
   int64_t unsent() const;
 
   // Goes back to what a peer at these positions still needs. OUT_OF_RANGE when
@@ -56,6 +57,7 @@ class EdgeLog {
     int64_t bytes = 0;
     int64_t offset = -1;  // in the file
   };
+  void SkipReached();
   bool ToDisk(Entry& entry);
   void DropOldest();
 

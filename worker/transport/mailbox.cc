@@ -61,6 +61,12 @@ void Mailbox::WaitForRoom(const std::atomic<bool>& stop) {
   });
 }
 
+void Mailbox::Wake() {
+  // Whoever waits for room has either seen `stop` or is waiting already.
+  { std::lock_guard lock(mutex_); }
+  room_.notify_all();
+}
+
 void Mailbox::Fail(const absl::Status& status) {
   {
     std::lock_guard lock(mutex_);

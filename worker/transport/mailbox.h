@@ -35,7 +35,7 @@ class Mailbox {
   bool Full() const;
   // Waits until there is room, the mailbox has failed, or `stop` after a Wake.
   void WaitForRoom(const std::atomic<bool>& stop);
-  void Wake() { room_.notify_all(); }
+  void Wake();
   // The first failure stands.
   void Fail(const absl::Status& status);
   absl::Status status() const;

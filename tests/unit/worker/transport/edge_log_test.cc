@@ -75,6 +75,21 @@ TEST_F(EdgeLogTest, SendsAgainWhatThePeerNeeds) {
   EXPECT_THAT(Send(*log), ElementsAre(6));
 }
 
+// A link that is between two connections must not look full because of what the
+// peer has.
+TEST_F(EdgeLogTest, WhatThePeerHasIsNotUnsent) {
+  auto log = Log(10, 0);
+  for (int64_t i = 0; i < 6; ++i) Append(*log, MessageKind::kForward, i);
+  Send(*log);
+  Positions peer;
+  peer[MessageKind::kForward] = {3, 0};
+  ASSERT_THAT(log->Resume(peer), IsOk());
+  EXPECT_EQ(log->unsent(), 2);
+  peer[MessageKind::kForward] = {5, 0};
+  ASSERT_THAT(log->Resume(peer), IsOk());
+  EXPECT_EQ(log->unsent(), 0);
+}
+
 // A stage that is replayed makes again what its neighbours have.
 TEST_F(EdgeLogTest, DoesNotSendWhatThePeerHas) {
   auto log = Log(10, 0);
