@@ -34,7 +34,7 @@ TEST(RunConfigIoTest, FillsInEveryDefault) {
   EXPECT_EQ(config.optimizer().schedule().kind(), v1::LR_SCHEDULE_KIND_COSINE);
   EXPECT_EQ(config.optimizer().rotation().period(), 10);
   EXPECT_THAT(config.staleness().mitigation(), ElementsAre("none"));
-  EXPECT_EQ(config.guards().nan(), v1::NAN_POLICY_STOP);
+  EXPECT_EQ(config.guards().nan(), v1::GUARD_POLICY_STOP);
   EXPECT_EQ(config.cluster().lease().seconds(), 3);
 }
 
