@@ -74,6 +74,16 @@ absl::Status LiveEffects::SaveRefreshChange(const RefreshChange& change) {
   return folder_.store->AddRefreshChange(change);
 }
 
+absl::Status LiveEffects::SaveLeftOut(const LeftOut& left_out) {
+  metrics_.OnLeftOut(left_out);
+  return folder_.store->AddLeftOut(left_out);
+}
+
+absl::Status LiveEffects::DropCheckpointsAfter(int64_t last) {
+  GIMBAL_RETURN_IF_ERROR(catalogue_.RemoveAfter(last));
+  return folder_.store->ForgetCheckpointsAfter(last);
+}
+
 absl::StatusOr<RunHistory> LiveEffects::History() {
   RunHistory history;
   for (const v1::StagePlacement& stage : plan_) {
@@ -85,6 +95,9 @@ absl::StatusOr<RunHistory> LiveEffects::History() {
   GIMBAL_ASSIGN_OR_RETURN(history.recoveries, folder_.store->Recoveries());
   GIMBAL_ASSIGN_OR_RETURN(history.refresh_changes,
                           folder_.store->RefreshChanges());
+  GIMBAL_ASSIGN_OR_RETURN(history.left_out, folder_.store->LeftOuts());
+  GIMBAL_ASSIGN_OR_RETURN(history.generation,
+                          folder_.store->Count("generation"));
   GIMBAL_ASSIGN_OR_RETURN(const std::vector<int64_t> committed,
                           folder_.store->Checkpoints());
   if (!committed.empty()) history.newest_committed = committed.back();

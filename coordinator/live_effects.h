@@ -30,7 +30,9 @@ class LiveEffects final : public RunEffects {
   void StageRestarted(int stage, Loss loss) override;
   void SaveRecovery(int64_t number, const Recovery& recovery) override;
   absl::Status SaveRefreshChange(const RefreshChange& change) override;
+  absl::Status SaveLeftOut(const LeftOut& left_out) override;
   absl::StatusOr<RunHistory> History() override;
+  absl::Status DropCheckpointsAfter(int64_t last) override;
   absl::Status WriteRow(const MetricsRow& row) override;
   absl::StatusOr<std::vector<MetricsRow>> KeepRows(int64_t last) override;
   absl::Status CommitCheckpoint(const CheckpointContent& content) override;

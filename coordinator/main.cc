@@ -3,13 +3,16 @@
 #include <signal.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
+#include "common/base/stop_signals.h"
 #include "common/config/run_config_io.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/planner/placement.h"
@@ -85,11 +88,16 @@ int Run(const Flags& flags) {
   // Before the first thread, so that all of them inherit the mask.
   sigset_t signals;
   sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
-  // Of schedulers that announce the end of a job.
-  sigaddset(&signals, SIGUSR1);
-  sigaddset(&signals, SIGUSR2);
+  const auto& stop_signals = config->cluster().stop_signals();
+  for (const std::string_view name : base::kStopSignals) {
+    const int number = *base::StopSignal(name);
+    if (std::ranges::find(stop_signals, name) == stop_signals.end()) {
+      signal(number, SIG_IGN);
+    } else {
+      sigaddset(&signals, number);
+    }
+  }
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
   auto coordinator = Coordinator::Start({.config = *config,

@@ -64,6 +64,11 @@ CoordinatorMetrics::CoordinatorMetrics(Registry& registry, std::string run,
                                "Learning rate of the newest update")),
       tokens_(MakeCounter(registry, "gimbal_train_tokens_total",
                           "Tokens trained on, repeated work included")),
+      not_finite_(MakeCounter(registry, "gimbal_train_nonfinite_total",
+                              "Minibatches left out because of a loss, "
+                              "gradient or weight that was not finite")),
+      skipped_(MakeCounter(registry, "gimbal_train_skipped_updates_total",
+                           "Updates whose minibatches were left out")),
       staleness_(MakeGauge(registry, "gimbal_stage_staleness_updates",
                            "Measured staleness of the newest update")),
       staleness_histogram_(MakeHistogram(registry, "gimbal_stage_staleness",
@@ -104,9 +109,19 @@ CoordinatorMetrics::Labels CoordinatorMetrics::Stage(size_t stage) const {
   return {{"run", run_}, {"stage", std::to_string(stage)}};
 }
 
+void CoordinatorMetrics::OnLeftOut(const LeftOut& left_out) {
+  if (left_out.kind == "nan") not_finite_.Add(Run()).Increment();
+  Labels labels = Run();
+  labels["reason"] = left_out.kind;
+  skipped_.Add(labels).Increment(
+      static_cast<double>(left_out.last - left_out.first + 1));
+}
+
 void CoordinatorMetrics::OnRow(const MetricsRow& row) {
-  loss_.Add(Run()).Set(row.loss);
-  grad_norm_.Add(Run()).Set(row.grad_norm);
+  if (row.left_out.empty()) {
+    loss_.Add(Run()).Set(row.loss);
+    grad_norm_.Add(Run()).Set(row.grad_norm);
+  }
   learning_rate_.Add(Run()).Set(row.lr);
   tokens_.Add(Run()).Increment(tokens_per_update_);
   if (row.valid_loss.has_value()) valid_loss_.Add(Run()).Set(*row.valid_loss);

@@ -31,6 +31,7 @@ class CoordinatorMetrics {
                      int64_t tokens_per_update);
 
   void OnRow(const MetricsRow& row);
+  void OnLeftOut(const LeftOut& left_out);
   void OnStatus(const v1::GetStatusResponse& status);
   void OnRestart(int stage, Loss loss);
   void OnCheckpoint(int64_t bytes, double seconds, double unix_seconds);
@@ -48,6 +49,8 @@ class CoordinatorMetrics {
   prometheus::Family<prometheus::Gauge>& grad_norm_;
   prometheus::Family<prometheus::Gauge>& learning_rate_;
   prometheus::Family<prometheus::Counter>& tokens_;
+  prometheus::Family<prometheus::Counter>& not_finite_;
+  prometheus::Family<prometheus::Counter>& skipped_;
   prometheus::Family<prometheus::Gauge>& staleness_;
   prometheus::Family<prometheus::Histogram>& staleness_histogram_;
   prometheus::Family<prometheus::Gauge>& weight_version_;

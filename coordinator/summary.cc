@@ -45,6 +45,7 @@ std::string SummaryJson(const v1::GetStatusResponse& status,
        seconds > 0 ? static_cast<double>(status.tokens()) / seconds : 0.0},
       {"wall_seconds", seconds},
       {"exit_reason", status.reason()},
+      {"left_out", status.left_out()},
       {"stages", Json::array()},
       {"recoveries", Json::array()},
       {"peak_rss_bytes", {{"coordinator", coordinator_peak_rss_bytes}}}};

@@ -2,13 +2,19 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "common/base/log.h"
+#include "common/base/stop_signals.h"
 #include "worker/compute/cuda_plugin.h"
 #include "worker/compute/runtime.h"
 #include "worker/worker.h"
@@ -25,6 +31,15 @@ static_assert(std::atomic<int>::is_always_lock_free);
 // Whatever the threads are blocked in, a second signal ends the process.
 void CountSignal(int) {
   if (++signals_received > 1) _exit(kInternalError);
+}
+
+void TakeSignals(const std::vector<std::string>& stop_signals) {
+  std::signal(SIGINT, CountSignal);
+  for (const std::string_view name : gimbal::base::kStopSignals) {
+    const bool stops =
+        std::ranges::find(stop_signals, name) != stop_signals.end();
+    std::signal(*gimbal::base::StopSignal(name), stops ? CountSignal : SIG_IGN);
+  }
 }
 
 int ExitCode(const absl::StatusOr<int>& code) {
@@ -49,6 +64,7 @@ int main(int argc, char** argv) {
   Worker::Options options;
   options.name = "worker-" + std::to_string(getpid());
   std::string log_level = "info";
+  std::string stop_signals = absl::StrJoin(gimbal::base::kStopSignals, ",");
   int patience = static_cast<int>(options.patience.count());
   CLI::App app{
       "gimbal-worker: hosts pipeline stages for a gimbal-coordinator.\n"
@@ -66,6 +82,9 @@ int main(int argc, char** argv) {
   app.add_option("--patience", patience,
                  "seconds without a coordinator before giving up")
       ->check(CLI::PositiveNumber);
+  app.add_option("--stop-signals", stop_signals,
+                 "signals besides INT that end the run at a checkpoint, as "
+                 "cluster.stop_signals; the others are ignored");
   app.add_option("--log-level", log_level, "debug, info, warning or error")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
   try {
@@ -75,10 +94,7 @@ int main(int argc, char** argv) {
   }
   options.patience = std::chrono::seconds(patience);
   gimbal::base::InitLog(options.name, log_level);
-  // USR1 and USR2 are how schedulers announce the end of a job.
-  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2}) {
-    std::signal(signal, CountSignal);
-  }
+  TakeSignals(absl::StrSplit(stop_signals, ',', absl::SkipEmpty()));
 
   gimbal::base::LogInfo("numerics: " + gimbal::compute::NumericsTag());
   gimbal::base::LogInfo("CUDA: " + gimbal::compute::FindCuda().text);

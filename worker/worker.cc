@@ -78,13 +78,15 @@ Worker::Worker(const Options& options, const std::atomic<int>& signals,
 }
 
 Worker::~Worker() {
+  // With heartbeats to the last: what is being written may take long.
+  fence_.LoseIfClosed();
+  Replace(nullptr);
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   changed_.notify_all();
   heartbeat_.join();
-  Replace(nullptr);
 }
 
 absl::StatusOr<int> Worker::Run() {
@@ -99,7 +101,10 @@ absl::StatusOr<int> Worker::Run() {
     base::LogWarning(
         absl::StrCat(refused ? "registers again: " : "lost the coordinator: ",
                      absl::string_view(code.status().message())));
-    if (refused) Replace(nullptr);
+    if (refused) {
+      fence_.Lose();
+      Replace(nullptr);
+    }
     if (!Pause(refused ? kRetryPause : milliseconds(0))) {
       return absl::CancelledError("interrupted");
     }
@@ -132,6 +137,8 @@ absl::StatusOr<std::shared_ptr<SessionClient>> Worker::Register() {
       "registered as worker ", session->registration().worker_id(), " of run ",
       session->registration().run_id(), "; links at ", listener_->address(),
       ", metrics at http://", metrics_server_->address(), "/metrics"));
+  // Nobody will answer the probe any more.
+  fence_.LoseIfClosed();
   std::lock_guard lock(mutex_);
   const std::string& run_id = session->registration().run_id();
   if (metrics_ == nullptr || metrics_->run() != run_id) {
@@ -171,15 +178,20 @@ void Worker::Handle(v1::CoordinatorMessage message) {
                                                    stages[stages.size() - 1]),
                      " from update ", message.assignment().start_update()));
     if (stages.empty()) return;
+    fence_.Renew();
     Replace(std::make_unique<AssignmentRun>(
         message.generation(), std::move(*message.mutable_assignment()), data_,
-        *listener_, [this](v1::WorkerMessage out) { Send(std::move(out)); }));
+        *listener_, [this](v1::WorkerMessage out) { Send(std::move(out)); },
+        [this] { return fence_.Await(); }));
+  } else if (message.has_probe_answer()) {
+    fence_.Answered(message.probe_answer().number());
   } else if (run_ == nullptr) {
     return;
   } else if (message.has_rewire()) {
     base::LogInfo(absl::StrCat("generation ", message.generation(),
                                ": keeps its stages, connects edges ",
                                absl::StrJoin(message.rewire().edges(), ", ")));
+    fence_.Renew();
     run_->Rewire(message.generation(), message.rewire());
   } else if (message.has_committed()) {
     run_->Committed(message.committed().update());
@@ -225,6 +237,7 @@ void Worker::SendHeartbeat() {
   v1::Heartbeat* heartbeat = message.mutable_heartbeat();
   heartbeat->set_peak_rss_bytes(base::PeakRssBytes());
   std::lock_guard lock(mutex_);
+  heartbeat->set_probe(fence_.Beat(LeaseOf(session_.get())));
   if (session_ == nullptr) return;
   if (run_ != nullptr) {
     message.set_generation(run_->generation());

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "common/obs/metrics_server.h"
 #include "worker/agent/assignment_run.h"
+#include "worker/agent/fence.h"
 #include "worker/agent/session_client.h"
 #include "worker/agent/worker_data.h"
 #include "worker/agent/worker_metrics.h"
@@ -61,6 +62,7 @@ class Worker {
   std::unique_ptr<obs::MetricsServer> metrics_server_;
   std::unique_ptr<LinkListener> listener_;
   WorkerData data_;  // of the assignment's thread
+  Fence fence_{base::Clock::Real()};
 
   std::mutex mutex_;  // guards what follows; held for moments only
   std::condition_variable changed_;  // stopping_ or session_

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/stop_signals.h"
 
 namespace gimbal::config {
 namespace {
@@ -182,6 +183,17 @@ std::optional<BrokenCombination> CheckRefresh(const v1::RunConfig& config) {
   return std::nullopt;
 }
 
+std::optional<BrokenCombination> CheckStopSignals(const v1::RunConfig& config) {
+  for (const std::string& name : config.cluster().stop_signals()) {
+    if (base::StopSignal(name)) continue;
+    return BrokenCombination{
+        "cluster.stop_signals",
+        absl::StrCat("found '", name, "', expected any of ",
+                     absl::StrJoin(base::kStopSignals, ", "))};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<BrokenCombination> FindBrokenCombination(
@@ -193,7 +205,8 @@ std::optional<BrokenCombination> FindBrokenCombination(
   if (auto broken = mitigations.CheckOptimizer()) return broken;
   if (auto broken = CheckSchedule(config)) return broken;
   if (auto broken = CheckPrecision(config)) return broken;
-  return CheckRefresh(config);
+  if (auto broken = CheckRefresh(config)) return broken;
+  return CheckStopSignals(config);
 }
 
 }  // namespace gimbal::config

@@ -54,7 +54,8 @@ struct HashedWriter {
 
 absl::StatusOr<WrittenFile> WriteSafetensors(
     const std::string& path, std::span<const TensorView> tensors,
-    const std::map<std::string, std::string>& metadata) {
+    const std::map<std::string, std::string>& metadata,
+    const std::function<absl::Status()>& may_write) {
   const auto header = FormatSafetensorsHeader(tensors, metadata);
   if (!header.ok()) {
     return absl::InvalidArgumentError(
@@ -69,6 +70,7 @@ absl::StatusOr<WrittenFile> WriteSafetensors(
     GIMBAL_ASSIGN_OR_RETURN(const uint64_t bytes, TensorBytes(tensor.shape));
     GIMBAL_RETURN_IF_ERROR(writer.Append(tensor.data, bytes));
   }
+  if (may_write != nullptr) GIMBAL_RETURN_IF_ERROR(may_write());
   GIMBAL_RETURN_IF_ERROR(writer.file.Commit());
   return WrittenFile{.bytes = writer.bytes, .sha256 = writer.hash.Finish()};
 }

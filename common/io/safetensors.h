@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -29,9 +30,12 @@ struct WrittenFile {
 // Writes to PATH.tmp, syncs, renames: the file is whole or not there. Creates
 // the parent folder. Tensors appear in the file in the order given; `metadata`
 // goes to "__metadata__". Errors name the path and the system's reason.
+// `may_write`, if given, is asked once all is written: an error of it leaves
+// things as they were.
 absl::StatusOr<WrittenFile> WriteSafetensors(
     const std::string& path, std::span<const TensorView> tensors,
-    const std::map<std::string, std::string>& metadata);
+    const std::map<std::string, std::string>& metadata,
+    const std::function<absl::Status()>& may_write = {});
 
 // A file mapped into memory. Every offset is checked against the file's size
 // before use; a malformed file is INVALID_ARGUMENT with the path and what is

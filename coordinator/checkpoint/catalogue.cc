@@ -143,6 +143,14 @@ absl::Status Catalogue::RemoveLeftovers() const {
   return absl::OkStatus();
 }
 
+absl::Status Catalogue::RemoveAfter(int64_t last) const {
+  for (int64_t update : StepFolders(root_)) {
+    if (update <= last || IsOfAnotherRun(Folder(update), run_id_)) continue;
+    GIMBAL_RETURN_IF_ERROR(RemoveFolder(Folder(update)));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Catalogue::Commit(const Manifest& manifest) const {
   const std::string folder = Folder(manifest.update);
   // The writers hashed what they meant to write; that as much arrived is cheap

@@ -158,7 +158,8 @@ absl::Status LocalCluster::StartWorker(int index, base::SteadyTime now) {
       worker.process,
       ChildProcess::Start(
           {options_.bin_dir + "/gimbal-worker", "--coordinator", address_,
-           "--name", name, "--log-level", options_.log_level},
+           "--name", name, "--log-level", options_.log_level, "--stop-signals",
+           options_.stop_signals},
           LogPath(name)));
   worker.started = now;
   worker.known = false;

@@ -37,6 +37,7 @@ struct ClusterOptions {
   int spares = 0;  // workers beyond them
   bool resume = false;
   std::string log_level = "info";
+  std::string stop_signals;  // names, separated by commas
   // Told of what takes long, and of every worker that is started again.
   std::function<void(const std::string&)> notice;
   // Waits so long, or less; true when somebody wants the program to end.

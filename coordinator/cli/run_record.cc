@@ -1,6 +1,9 @@
 #include "coordinator/cli/run_record.h"
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -28,13 +31,29 @@ MetricsRow ParseRow(std::string_view line) {
   const json object = json::parse(line);
   MetricsRow row;
   row.step = object.at("step").get<int64_t>();
-  row.loss = object.at("loss").get<double>();
+  // What a guard left out says nothing of the model.
+  const json& loss = object.at("loss");
+  row.loss = object.contains("left_out") || loss.is_null()
+                 ? std::numeric_limits<double>::quiet_NaN()
+                 : loss.get<double>();
   row.tokens = object.at("tokens").get<int64_t>();
   row.seconds = object.at("seconds").get<double>();
-  if (const auto it = object.find("valid_loss"); it != object.end()) {
+  if (const auto it = object.find("valid_loss");
+      it != object.end() && !it->is_null()) {
     row.valid_loss = it->get<double>();
   }
   return row;
+}
+
+// Curves and means go on at the last loss that counted.
+void FillGaps(std::vector<MetricsRow>* rows) {
+  const auto first = std::ranges::find_if(
+      *rows, [](const MetricsRow& row) { return std::isfinite(row.loss); });
+  double last = first == rows->end() ? 0 : first->loss;
+  for (MetricsRow& row : *rows) {
+    if (!std::isfinite(row.loss)) row.loss = last;
+    last = row.loss;
+  }
 }
 
 absl::StatusOr<std::vector<MetricsRow>> ReadRows(const std::string& path) {
@@ -61,6 +80,7 @@ absl::StatusOr<std::vector<MetricsRow>> ReadRows(const std::string& path) {
     return absl::FailedPreconditionError(
         absl::StrCat(path, ": holds no update yet; try again later"));
   }
+  FillGaps(&rows);
   return rows;
 }
 

@@ -5,10 +5,14 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/clock.h"
+#include "common/base/duration.h"
+#include "common/base/stop_signals.h"
 #include "common/config/run_config_io.h"
 #include "common/io/file.h"
 #include "coordinator/cli/admin_client.h"
@@ -27,7 +31,8 @@ namespace {
 constexpr std::chrono::milliseconds kTick(200);
 // How long a stop may take to write its checkpoint, and the workers to leave
 // once the coordinator has.
-constexpr base::Seconds kStopGrace(120);
+// Beyond cluster.grace, in which the coordinator ends the run by itself.
+constexpr base::Seconds kStopSlack(15);
 constexpr base::Seconds kWorkerGrace(10);
 
 base::SteadyTime Now() { return base::Clock::Real().Now(); }
@@ -105,11 +110,20 @@ int Report(int code, const std::string& run_dir, LocalCluster* cluster) {
 // A run being watched until it ends; what ^C does to it.
 class Watch {
  public:
-  Watch(const SignalQueue& signals, Display& display, LocalCluster& cluster)
+  Watch(const v1::ClusterSection& config, const SignalQueue& signals,
+        Display& display, LocalCluster& cluster)
       : signals_(signals),
         display_(display),
         cluster_(cluster),
-        client_(cluster.address()) {}
+        client_(cluster.address()),
+        stop_patience_(base::SecondsOf(config.grace()) + kStopSlack) {
+    for (const std::string_view name : base::kStopSignals) {
+      ignored_.insert(*base::StopSignal(name));
+    }
+    for (const std::string& name : config.stop_signals()) {
+      ignored_.erase(*base::StopSignal(name));
+    }
+  }
 
   // The coordinator's exit code; empty when the run had to be killed.
   std::optional<int> Run() {
@@ -124,16 +138,19 @@ class Watch {
         display_.Show(*status, Now());
         cluster_.NoteStatus(*status, Now());
       }
-      if (IsStop(signals_.Wait(kTick)) && !Stop()) return std::nullopt;
+      if (Stops(signals_.Wait(kTick)) && !Stop()) return std::nullopt;
       if (stop_deadline_ && Now() > *stop_deadline_) {
-        display_.Note(absl::StrCat("no checkpoint after ", kStopGrace.count(),
-                                   " s: killing the run"));
+        display_.Note(absl::StrCat("the run does not end within ",
+                                   stop_patience_.count(), " s: killing it"));
         return std::nullopt;
       }
     }
   }
 
  private:
+  bool Stops(int signal) const {
+    return IsStop(signal) && !ignored_.contains(signal);
+  }
   // False at the second request, which kills.
   bool Stop() {
     if (stop_deadline_) {
@@ -142,7 +159,7 @@ class Watch {
     }
     stop_deadline_ =
         Now() +
-        std::chrono::duration_cast<base::SteadyTime::duration>(kStopGrace);
+        std::chrono::duration_cast<base::SteadyTime::duration>(stop_patience_);
     display_.Note("stopping with a checkpoint; ^C again kills the run");
     v1::CommandRequest request;
     request.set_verb(v1::CommandRequest::VERB_STOP);
@@ -157,6 +174,8 @@ class Watch {
   Display& display_;
   LocalCluster& cluster_;
   AdminClient client_;
+  const base::Seconds stop_patience_;
+  std::set<int> ignored_;  // signals that do not end the run
   std::optional<base::SteadyTime> stop_deadline_;
 };
 
@@ -186,6 +205,8 @@ int RunLocal(const TrainOptions& options, const SignalQueue& signals) {
        .spares = plan->config.cluster().spares(),
        .resume = options.request.resume,
        .log_level = options.log_level,
+       .stop_signals =
+           absl::StrJoin(plan->config.cluster().stop_signals(), ","),
        .notice = [&](const std::string& text) { display.Note(text); },
        .wait =
            [&](std::chrono::milliseconds most) {
@@ -196,7 +217,8 @@ int RunLocal(const TrainOptions& options, const SignalQueue& signals) {
     if (code == kBadUsage) TakeBack(plan->run_dir, made);
     return absl::IsCancelled(cluster.status()) ? kRunFailed : code;
   }
-  const std::optional<int> code = Watch(signals, display, **cluster).Run();
+  const std::optional<int> code =
+      Watch(plan->config.cluster(), signals, display, **cluster).Run();
   display.Finish();
   (*cluster)->Finish(code ? kWorkerGrace : base::Seconds(0));
   if (!code) return kRunFailed;

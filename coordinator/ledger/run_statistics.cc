@@ -19,8 +19,12 @@ RunStatistics::RunStatistics(const worker::ScheduleSpec& schedule)
 }
 
 void RunStatistics::Add(const MetricsRow& row) {
-  losses_.push_back(row.loss);
-  if (losses_.size() > kSmoothedUpdates) losses_.pop_front();
+  if (row.left_out.empty()) {
+    losses_.push_back(row.loss);
+    if (losses_.size() > kSmoothedUpdates) losses_.pop_front();
+  } else {
+    ++left_out_;
+  }
   if (row.valid_loss.has_value()) {
     valid_loss_ = row.valid_loss;
     valid_update_ = row.step;

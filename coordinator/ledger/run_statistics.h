@@ -20,7 +20,9 @@ class RunStatistics {
   void Add(const MetricsRow& row);
 
   const std::optional<MetricsRow>& last() const { return last_; }
-  // Mean loss of the newest 50 updates.
+  // Minibatches that had no effect.
+  int64_t left_out() const { return left_out_; }
+  // Mean loss of the newest 50 updates that had an effect.
   std::optional<double> smoothed_loss() const;
   std::optional<double> valid_loss() const { return valid_loss_; }
   std::optional<int64_t> valid_update() const { return valid_update_; }
@@ -45,6 +47,7 @@ class RunStatistics {
   std::vector<StageStaleness> stages_;
   std::optional<MetricsRow> last_;
   std::deque<double> losses_;
+  int64_t left_out_ = 0;
   std::deque<Progress> progress_;
   std::optional<double> valid_loss_;
   std::optional<int64_t> valid_update_;

@@ -1,6 +1,7 @@
 #include "coordinator/ledger/version_ledger.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -9,12 +10,13 @@
 namespace gimbal::coordinator {
 namespace {
 
-absl::Status CheckFinite(double value, const char* what, int64_t update,
-                         int stage) {
-  if (std::isfinite(value)) return absl::OkStatus();
-  return absl::OutOfRangeError(
-      absl::StrCat(what, " of update ", update, " at stage ", stage, " is ",
-                   value, ", expected a finite number (guards.nan: stop)"));
+void NoteIfNotFinite(double value, const std::string& what, MetricsRow* row) {
+  if (std::isfinite(value) || !row->not_finite.empty()) return;
+  row->not_finite = absl::StrCat(what, " is ", value);
+}
+
+bool SameBits(double a, double b) {
+  return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
 }
 
 }  // namespace
@@ -44,11 +46,6 @@ absl::Status VersionLedger::Record(const v1::StageUpdate& report) {
         "staleness of update ", update, " at stage ", stage, " is ",
         report.staleness(), ", the schedule expects ", expected));
   }
-  GIMBAL_RETURN_IF_ERROR(CheckFinite(
-      report.gradient_square_sum(), "sum of squared gradients", update, stage));
-  if (report.has_loss()) {
-    GIMBAL_RETURN_IF_ERROR(CheckFinite(report.loss(), "loss", update, stage));
-  }
   told_[stage] = update;
   if (update <= versions_[stage]) return CheckReplay(report);
   versions_[stage] = update;
@@ -64,14 +61,22 @@ absl::Status VersionLedger::Record(const v1::StageUpdate& report) {
   ++open.reported;
   open.square_sums[stage] = report.gradient_square_sum();
   open.row.staleness[stage] = report.staleness();
-  if (report.has_loss()) open.loss = report.loss();
+  if (report.has_loss()) {
+    open.loss = report.loss();
+    NoteIfNotFinite(report.loss(), "the loss", &open.row);
+  }
+  NoteIfNotFinite(report.gradient_square_sum(),
+                  absl::StrCat("the sum of squared gradients of stage ", stage),
+                  &open.row);
+  if (report.weights_not_finite() && open.row.not_finite.empty()) {
+    open.row.not_finite =
+        absl::StrCat("a weight of stage ", stage, " is infinite or no number");
+  }
   return absl::OkStatus();
 }
 
 absl::Status VersionLedger::Record(const v1::Evaluation& report) {
   const int last = schedule_.stages - 1;
-  GIMBAL_RETURN_IF_ERROR(
-      CheckFinite(report.loss(), "held-out loss", report.update(), last));
   const int64_t index = report.update() - rows_taken_ - 1;
   // A replay tells what is known.
   if (index < 0 && report.update() <= told_[last]) return absl::OkStatus();
@@ -82,13 +87,15 @@ absl::Status VersionLedger::Record(const v1::Evaluation& report) {
                      " was reported, the last stage stands at ",
                      versions_[last], " and no such evaluation is open"));
   }
-  std::optional<double>& loss = open_[index].row.valid_loss;
-  if (loss.has_value() && *loss != report.loss()) {
+  MetricsRow& row = open_[index].row;
+  std::optional<double>& loss = row.valid_loss;
+  if (loss.has_value() && !SameBits(*loss, report.loss())) {
     return absl::InternalError(absl::StrCat(
         "the replay gave the held-out loss ", report.loss(), " at update ",
         report.update(), ", it was ", *loss, " before"));
   }
   loss = report.loss();
+  NoteIfNotFinite(report.loss(), "the held-out loss", &row);
   return absl::OkStatus();
 }
 
@@ -97,8 +104,10 @@ absl::Status VersionLedger::CheckReplay(const v1::StageUpdate& report) const {
   if (index < 0) return absl::OkStatus();  // its row is written
   const OpenRow& open = open_[index];
   const bool same =
-      open.square_sums[report.stage()] == report.gradient_square_sum() &&
-      (!report.has_loss() || open.loss == report.loss());
+      SameBits(open.square_sums[report.stage()],
+               report.gradient_square_sum()) &&
+      (!report.has_loss() ||
+       (open.loss.has_value() && SameBits(*open.loss, report.loss())));
   if (same) return absl::OkStatus();
   return absl::InternalError(absl::StrCat(
       "the replay of stage ", report.stage(), " gave other numbers for update ",

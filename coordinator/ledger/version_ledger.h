@@ -2,9 +2,10 @@
 // metrics rows assembled from them. Pure; not thread-safe.
 //
 // The ledger asserts the contract while the run goes: updates come one by one
-// per stage, staleness is exactly what the schedule says, every number is
-// finite, and a stage that is replayed says again what it said before. The
-// first violation is returned as an error that the run fails with.
+// per stage, staleness is exactly what the schedule says, and a stage that is
+// replayed says again what it said before. The first violation is returned as
+// an error that the run fails with. Numbers that are not finite are noted in
+// the row, for the run's guards (coordinator/run/guards.h).
 #pragma once
 
 #include <cstdint>
@@ -35,7 +36,7 @@ class VersionLedger {
   bool replaying() const { return told_ != versions_; }
 
   // INTERNAL for an update out of order, an unknown stage or a staleness that
-  // is not the expected one; OUT_OF_RANGE for a number that is not finite.
+  // is not the expected one.
   absl::Status Record(const v1::StageUpdate& report);
   absl::Status Record(const v1::Evaluation& report);
 

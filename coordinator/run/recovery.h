@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "coordinator/run/left_out.h"
 #include "coordinator/run/refresh_change.h"
 
 namespace gimbal::coordinator {
@@ -26,7 +27,9 @@ struct RunHistory {
   std::vector<int> restarts;  // by stage
   std::vector<Recovery> recoveries;
   std::vector<RefreshChange> refresh_changes;  // in the order they were made
+  std::vector<LeftOut> left_out;               // likewise
   int64_t newest_committed = 0;                // update; good or not by now
+  int64_t generation = 0;                      // newest one
 };
 
 }  // namespace gimbal::coordinator

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/duration.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
@@ -15,9 +16,7 @@ namespace gimbal::coordinator {
 namespace {
 
 base::Seconds LeaseOf(const v1::RunConfig& config) {
-  const auto& lease = config.cluster().lease();
-  return base::Seconds(static_cast<double>(lease.seconds()) +
-                       1e-9 * lease.nanos());
+  return base::SecondsOf(config.cluster().lease());
 }
 
 constexpr std::chrono::milliseconds kLongestTick{50};
@@ -35,6 +34,7 @@ RunController::RunController(RunSetup setup, RunEffects& effects)
       slot_of_stage_(StagesOverWorkers(stages_, setup_.workers)),
       slots_(setup_.workers),
       ledger_(schedule_, 0),
+      guards_(setup_.config),
       statistics_(schedule_),
       snapshots_(stages_),
       rotates_(setup_.config.optimizer().name() ==
@@ -51,11 +51,14 @@ std::chrono::milliseconds TickPeriod(const v1::RunConfig& config) {
 }
 
 absl::Status RunController::Open() {
-  GIMBAL_RETURN_IF_ERROR(RestartFromNewest());
   GIMBAL_ASSIGN_OR_RETURN(const RunHistory history, effects_.History());
+  GIMBAL_RETURN_IF_ERROR(TakeUpGuards(history));
+  GIMBAL_RETURN_IF_ERROR(RestartFromNewest());
   recoveries_ = history.recoveries;
   // What workers hold reaches back to the newest checkpoint, no further.
-  takes_holdings_ = history.newest_committed <= committed_.value_or(0);
+  if (history.newest_committed > committed_.value_or(0)) {
+    takes_holdings_ = false;
+  }
   // Moments of an earlier life may lie beyond the rows that are kept.
   for (const Recovery& recovery : recoveries_) {
     seconds_before_ = std::max({seconds_before_, recovery.detected_seconds,
@@ -118,6 +121,7 @@ absl::Status RunController::Receive(const v1::WorkerMessage& message,
   if (exit_code_.has_value()) return absl::OkStatus();
   if (message.has_heartbeat()) {
     NotePeakRss(worker, message.heartbeat().peak_rss_bytes());
+    AnswerProbe(worker, message.heartbeat().probe());
   }
   if (Counts(message)) {
     switch (message.body_case()) {
@@ -141,6 +145,7 @@ absl::Status RunController::Receive(const v1::WorkerMessage& message,
       case v1::WorkerMessage::kFailure:
         OnFailure(worker, message.failure(), now);
         break;
+      case v1::WorkerMessage::kKept:
       case v1::WorkerMessage::BODY_NOT_SET:
         break;
     }
@@ -175,6 +180,9 @@ void RunController::Tick(base::SteadyTime now) {
   }
   AssignWhenReady(now);
   Progress(now);
+  if (stop_deadline_ && now > *stop_deadline_ && !exit_code_.has_value()) {
+    EndEarly("no checkpoint was written within cluster.grace");
+  }
 }
 
 void RunController::OnReady(int64_t worker, base::SteadyTime now) {
@@ -229,6 +237,14 @@ void RunController::NoteStages(
 void RunController::NotePeakRss(int64_t worker, int64_t bytes) {
   int64_t& peak = table_.Find(worker)->peak_rss_bytes;
   peak = std::max(peak, bytes);
+}
+
+void RunController::AnswerProbe(int64_t worker, int64_t number) {
+  if (number == 0) return;
+  v1::CoordinatorMessage answer;
+  answer.set_generation(generation_);
+  answer.mutable_probe_answer()->set_number(number);
+  effects_.Send(worker, answer);
 }
 
 bool RunController::Transition(v1::RunState to, const std::string& reason) {

@@ -24,8 +24,8 @@
 // drain lowers the last update to one that no stage has fed yet.
 //
 // Not thread-safe; runs on the coordinator's loop. Every file of the class
-// holds one verb: run_controller.cc (events), _recover, _assign, _progress,
-// _commands, _status.
+// holds one verb: run_controller.cc (events), _recover, _guards, _assign,
+// _progress, _commands, _status.
 #pragma once
 
 #include <chrono>
@@ -44,6 +44,7 @@
 #include "coordinator/ledger/version_ledger.h"
 #include "coordinator/membership/worker_table.h"
 #include "coordinator/run/grant_window.h"
+#include "coordinator/run/guards.h"
 #include "coordinator/run/recovery.h"
 #include "coordinator/run/refresh_scheduler.h"
 #include "coordinator/run/run_effects.h"
@@ -120,6 +121,7 @@ class RunController {
                  base::SteadyTime now);
   void NoteStages(
       const google::protobuf::RepeatedPtrField<v1::StageStatus>& stages);
+  void AnswerProbe(int64_t worker, int64_t number);
   void NotePeakRss(int64_t worker, int64_t bytes);
   bool Transition(v1::RunState to, const std::string& reason);
   void End(v1::RunState state, int exit_code, const std::string& reason);
@@ -147,6 +149,10 @@ class RunController {
   bool TakeSlots(int64_t worker, const v1::Holding& held);
   bool IsKept(int stage) const;
 
+  // run_controller_guards.cc
+  void LeaveOut(LeftOut left_out, base::SteadyTime now);
+  absl::Status TakeUpGuards(const RunHistory& history);
+
   // run_controller_assign.cc
   bool EnoughWorkers(const std::vector<int64_t>& workers, base::SteadyTime now);
   void AssignWhenReady(base::SteadyTime now);
@@ -155,7 +161,7 @@ class RunController {
   v1::CoordinatorMessage RewireFor(int64_t worker) const;
   void FillPlacements(
       google::protobuf::RepeatedPtrField<v1::StagePlacement>& placements) const;
-  void SendAssignments(const std::vector<int64_t>& alive);
+  void SendAssignments();
   std::set<int64_t> Hosts() const;
   std::vector<int> StagesOf(int64_t worker) const;
 
@@ -226,6 +232,8 @@ class RunController {
 
   // Progress under this generation.
   VersionLedger ledger_;
+  Guards guards_;
+  bool void_rows_ = false;  // further ones are not of this run
   RunStatistics statistics_;
   SnapshotCollector snapshots_;
   std::vector<CheckpointContent> whole_;  // not committed yet
@@ -242,6 +250,7 @@ class RunController {
   int64_t limit_;  // no grant goes beyond it: a pause, a stop, the end
   int64_t final_;
   std::optional<int64_t> stop_at_;
+  std::optional<base::SteadyTime> stop_deadline_;  // of its checkpoint
   std::set<int64_t> requested_snapshots_;
 
   // Training time.

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/duration.h"
 #include "coordinator/planner/slots.h"
 #include "coordinator/run/run_controller.h"
 
@@ -16,10 +17,10 @@ bool RunController::EnoughWorkers(const std::vector<int64_t>& workers,
   if (alive >= slots_.size()) return true;
   // At the start all are waited for, unless those that came hold every stage.
   if (!Recovering()) return EveryStageIsHeld(workers);
-  const auto& limit = setup_.config.cluster().shrink_after();
-  const base::Seconds patience(static_cast<double>(limit.seconds()) +
-                               1e-9 * limit.nanos());
-  if (now - waits_since_ < patience) return false;
+  if (now - waits_since_ <
+      base::SecondsOf(setup_.config.cluster().shrink_after())) {
+    return false;
+  }
   const int least = setup_.config.cluster().min_workers();
   if (alive > 0 && least > 0 && alive >= static_cast<size_t>(least)) {
     return true;
@@ -72,9 +73,12 @@ void RunController::AssignWhenReady(base::SteadyTime now) {
   if (!recovering) TakeUpHoldings(alive);
   const std::vector<int64_t> before = slots_;
   slots_ = FillSlots(slots_, alive);
-  // Who has got more has to begin anew with all of it.
+  // Who has got more has to begin anew with all of it. Who was not heard of in
+  // time has lost all, and what it says of its stages counts no more.
   for (size_t slot = 0; slot < slots_.size(); ++slot) {
-    if (slots_[slot] != before[slot]) hosting_.erase(slots_[slot]);
+    if (slots_[slot] == before[slot]) continue;
+    hosting_.erase(slots_[slot]);
+    hosting_.erase(before[slot]);
   }
   if (recovering) {
     const absl::Status cured = ReplayOrGoBack();
@@ -86,14 +90,15 @@ void RunController::AssignWhenReady(base::SteadyTime now) {
   }
   if (committed_ == stop_at_.value_or(final_)) EndAtLastCheckpoint();
   if (exit_code_.has_value()) return;
-  SendAssignments(alive);
+  SendAssignments();
   Transition(v1::RUN_STATE_ASSIGNING,
              absl::StrCat(slots_.size(), " workers take ", stages_,
                           " stages from update ", start_));
 }
 
-void RunController::SendAssignments(const std::vector<int64_t>& alive) {
-  for (int64_t worker : alive) {
+// To the silent as well: one that wakes up in time learns that it is a spare.
+void RunController::SendAssignments() {
+  for (int64_t worker : table_.Alive(base::SteadyTime())) {
     const std::vector<int> stages = StagesOf(worker);
     const bool kept = !stages.empty() && IsKept(stages.front());
     effects_.Record(

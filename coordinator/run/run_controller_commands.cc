@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/duration.h"
 #include "common/base/status_macros.h"
 #include "coordinator/run/run_controller.h"
 
@@ -155,6 +156,8 @@ absl::StatusOr<v1::CommandResponse> RunController::Stop(const std::string& who,
     limit_ = final_;
   }
   const int64_t last = stop_at_.value_or(final_);
+  stop_deadline_ = now + std::chrono::duration_cast<base::SteadyTime::duration>(
+                             base::SecondsOf(setup_.config.cluster().grace()));
   effects_.Record(absl::StrCat("stops at update ", last), who);
   Transition(v1::RUN_STATE_DRAINING, who);
   Progress(now);

@@ -84,10 +84,13 @@ absl::Status RunController::TakeRefreshChange(const RefreshChange& change) {
 }
 
 void RunController::WriteRows(base::SteadyTime now) {
-  if (exit_code_.has_value()) return;
+  if (exit_code_.has_value() || void_rows_) return;
   const worker::LrSpec lr = worker::LrSpecOf(setup_.config);
   const int64_t tokens = worker::TokensPerUpdate(setup_.config);
   for (MetricsRow& row : ledger_.TakeRows()) {
+    const absl::StatusOr<std::optional<LeftOut>> verdict = guards_.Look(&row);
+    if (!verdict.ok()) return Fail(std::string(verdict.status().message()));
+    if (verdict->has_value()) return LeaveOut(**verdict, now);
     row.lr = worker::LearningRate(lr, row.step);
     row.tokens = row.step * tokens;
     row.seconds = SecondsAt(now);
@@ -98,8 +101,9 @@ void RunController::WriteRows(base::SteadyTime now) {
 }
 
 // A checkpoint counts only when the rows up to it are written: whoever resumes
-// there finds them, and knows that they are finite.
+// there finds them, and knows that the guards had no objection.
 void RunController::CommitCheckpoints() {
+  if (void_rows_) return;
   // A stage that is being replayed reads the last one and needs what its
   // neighbours have kept since.
   while (!exit_code_.has_value() && !ledger_.replaying() && !whole_.empty() &&
@@ -129,7 +133,9 @@ void RunController::EndWhenDone() {
                         machine_.state() == v1::RUN_STATE_DRAINING;
   if (!training) return;
   const int64_t last = stop_at_.value_or(final_);
-  if (const auto it = given_up_.find(last); it != given_up_.end()) {
+  // Not before the guards have seen all rows: they may know better why.
+  const auto it = given_up_.find(last);
+  if (it != given_up_.end() && ledger_.rows_taken() >= last) {
     Fail(absl::StrCat("the last checkpoint, at update ", last,
                       ", could not be written: ", it->second,
                       "; the newest committed one is that of update ",
@@ -201,6 +207,11 @@ v1::CoordinatorMessage RunController::GrantMessage(int64_t after,
       rule.set_from(from.from);
       rule.set_period(from.period);
     }
+  }
+  for (const LeftOut& left_out : guards_.decisions()) {
+    v1::LeftOut& range = *grant.add_left_out();
+    range.set_first(left_out.first);
+    range.set_last(left_out.last);
   }
   return message;
 }

@@ -226,6 +226,8 @@ void RunController::RestartFrom(int64_t update,
   ledger_ = VersionLedger(schedule_, update);
   statistics_ = RunStatistics(schedule_);
   for (const MetricsRow& row : rows) statistics_.Add(row);
+  guards_.Restart(rows);
+  void_rows_ = false;
   snapshots_.Restart();
   whole_.clear();
   given_up_.clear();

@@ -76,7 +76,10 @@ void RunController::FillProgress(v1::GetStatusResponse& status) const {
   if (const auto& last = statistics_.last(); last.has_value()) {
     status.set_update(last->step);
     status.set_tokens(last->tokens);
-    status.set_loss(last->loss);
+    if (last->left_out.empty()) status.set_loss(last->loss);
+    status.set_left_out(statistics_.left_out());
+  }
+  if (statistics_.smoothed_loss().has_value()) {
     status.set_smoothed_loss(*statistics_.smoothed_loss());
   }
   if (statistics_.valid_loss().has_value()) {

@@ -40,6 +40,7 @@ class RunEffects {
   // Recovery `number`, from 0; again whenever more is known of it.
   virtual void SaveRecovery(int64_t number, const Recovery& recovery) = 0;
   virtual absl::Status SaveRefreshChange(const RefreshChange& change) = 0;
+  virtual absl::Status SaveLeftOut(const LeftOut& left_out) = 0;
   virtual absl::StatusOr<RunHistory> History() = 0;
 
   virtual absl::Status WriteRow(const MetricsRow& row) = 0;
@@ -51,6 +52,8 @@ class RunEffects {
   // An error means that it does not count.
   virtual absl::Status CommitCheckpoint(const CheckpointContent& content) = 0;
   virtual void GiveUpCheckpoint(int64_t update, const std::string& reason) = 0;
+  // Checkpoints beyond `last` are void.
+  virtual absl::Status DropCheckpointsAfter(int64_t last) = 0;
   // Nobody holds a stage: what was written for a checkpoint that never became
   // whole is of no use.
   virtual void RemoveUnfinishedCheckpoints() = 0;

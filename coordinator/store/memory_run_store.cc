@@ -60,6 +60,20 @@ absl::StatusOr<std::vector<RefreshChange>> MemoryRunStore::RefreshChanges() {
   return refresh_changes_;
 }
 
+absl::Status MemoryRunStore::ForgetCheckpointsAfter(int64_t last) {
+  checkpoints_.erase(checkpoints_.upper_bound(last), checkpoints_.end());
+  return absl::OkStatus();
+}
+
+absl::Status MemoryRunStore::AddLeftOut(const LeftOut& left_out) {
+  left_outs_.push_back(left_out);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<LeftOut>> MemoryRunStore::LeftOuts() {
+  return left_outs_;
+}
+
 absl::Status MemoryRunStore::AddDecision(const StoredDecision& decision) {
   decisions_.push_back(decision);
   return absl::OkStatus();

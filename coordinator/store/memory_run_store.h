@@ -20,6 +20,9 @@ class MemoryRunStore final : public RunStore {
   absl::StatusOr<std::vector<Recovery>> Recoveries() override;
   absl::Status AddRefreshChange(const RefreshChange& change) override;
   absl::StatusOr<std::vector<RefreshChange>> RefreshChanges() override;
+  absl::Status ForgetCheckpointsAfter(int64_t last) override;
+  absl::Status AddLeftOut(const LeftOut& left_out) override;
+  absl::StatusOr<std::vector<LeftOut>> LeftOuts() override;
   absl::Status AddDecision(const StoredDecision& decision) override;
   absl::StatusOr<std::vector<StoredDecision>> Decisions(int limit) override;
   absl::StatusOr<std::string> LastReason(const std::string& what) override;
@@ -30,6 +33,7 @@ class MemoryRunStore final : public RunStore {
   std::set<int64_t> checkpoints_;
   std::map<int64_t, Recovery> recoveries_;  // by number
   std::vector<RefreshChange> refresh_changes_;
+  std::vector<LeftOut> left_outs_;
   std::vector<StoredDecision> decisions_;
 };
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +15,12 @@ namespace gimbal::coordinator {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+// JSON knows no numbers that are not finite; they are written as null.
+double Number(const Json& json) {
+  if (json.is_null()) return std::numeric_limits<double>::quiet_NaN();
+  return json.get<double>();
+}
 
 }  // namespace
 
@@ -26,6 +33,7 @@ std::string ToJson(const MetricsRow& row) {
                {"seconds", row.seconds},
                {"staleness", row.staleness}};
   if (row.valid_loss.has_value()) json["valid_loss"] = *row.valid_loss;
+  if (!row.left_out.empty()) json["left_out"] = row.left_out;
   return json.dump();
 }
 
@@ -34,15 +42,16 @@ absl::StatusOr<MetricsRow> ParseMetricsRow(const std::string& line) {
     const Json json = Json::parse(line);
     MetricsRow row;
     row.step = json.at("step").get<int64_t>();
-    row.loss = json.at("loss").get<double>();
+    row.loss = Number(json.at("loss"));
     row.lr = json.at("lr").get<double>();
-    row.grad_norm = json.at("grad_norm").get<double>();
+    row.grad_norm = Number(json.at("grad_norm"));
     row.tokens = json.at("tokens").get<int64_t>();
     row.seconds = json.at("seconds").get<double>();
     row.staleness = json.at("staleness").get<std::vector<int64_t>>();
     if (json.contains("valid_loss")) {
-      row.valid_loss = json.at("valid_loss").get<double>();
+      row.valid_loss = Number(json.at("valid_loss"));
     }
+    row.left_out = json.value("left_out", "");
     return row;
   } catch (const Json::exception& error) {
     return absl::InvalidArgumentError(error.what());

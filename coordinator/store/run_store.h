@@ -53,7 +53,9 @@ class RunStore {
 
   // Notes a commit; again for one that was written anew.
   virtual absl::Status AddCheckpoint(int64_t update, double unix_seconds) = 0;
-  // Updates ever committed, ascending.
+  // Takes back the notes of commits beyond `last`.
+  virtual absl::Status ForgetCheckpointsAfter(int64_t last) = 0;
+  // Updates committed, ascending.
   virtual absl::StatusOr<std::vector<int64_t>> Checkpoints() = 0;
 
   // Recovery `number`, from 0; a second call replaces it.
@@ -65,6 +67,10 @@ class RunStore {
   virtual absl::Status AddRefreshChange(const RefreshChange& change) = 0;
   // In the order in which they were added.
   virtual absl::StatusOr<std::vector<RefreshChange>> RefreshChanges() = 0;
+
+  virtual absl::Status AddLeftOut(const LeftOut& left_out) = 0;
+  // In the order in which they were added.
+  virtual absl::StatusOr<std::vector<LeftOut>> LeftOuts() = 0;
 
   virtual absl::Status AddDecision(const StoredDecision& decision) = 0;
   // The newest `limit`, newest last.

@@ -15,7 +15,7 @@
 namespace gimbal::coordinator {
 namespace {
 
-constexpr int kSchemaVersion = 3;
+constexpr int kSchemaVersion = 4;
 constexpr char kSchema[] = R"(
   CREATE TABLE identity(
     only_row INTEGER PRIMARY KEY CHECK(only_row = 1),
@@ -32,6 +32,10 @@ constexpr char kSchema[] = R"(
     number INTEGER PRIMARY KEY, from_update INTEGER NOT NULL,
     policy INTEGER NOT NULL, period REAL NOT NULL, periods TEXT NOT NULL,
     reason TEXT NOT NULL, asked INTEGER NOT NULL);
+  CREATE TABLE left_out(
+    number INTEGER PRIMARY KEY, first_update INTEGER NOT NULL,
+    last_update INTEGER NOT NULL, kind TEXT NOT NULL, reason TEXT NOT NULL,
+    generation INTEGER NOT NULL);
   CREATE TABLE decisions(
     number INTEGER PRIMARY KEY, unix_seconds REAL NOT NULL,
     what TEXT NOT NULL, reason TEXT NOT NULL);
@@ -251,6 +255,40 @@ class SqliteRunStore final : public RunStore {
                          .periods = std::move(periods),
                          .reason = query.Text(4),
                          .asked = query.Int(5) != 0});
+    }
+  }
+
+  absl::Status ForgetCheckpointsAfter(int64_t last) override {
+    Statement remove = Make("DELETE FROM checkpoints WHERE update_number > ?");
+    remove.Bind(0, last);
+    return remove.Run();
+  }
+
+  absl::Status AddLeftOut(const LeftOut& left_out) override {
+    Statement insert = Make(
+        "INSERT INTO left_out(first_update, last_update, kind, reason, "
+        "generation) VALUES(?, ?, ?, ?, ?)");
+    insert.Bind(0, left_out.first);
+    insert.Bind(1, left_out.last);
+    insert.Bind(2, left_out.kind);
+    insert.Bind(3, left_out.reason);
+    insert.Bind(4, left_out.generation);
+    return insert.Run();
+  }
+
+  absl::StatusOr<std::vector<LeftOut>> LeftOuts() override {
+    Statement query = Make(
+        "SELECT first_update, last_update, kind, reason, generation "
+        "FROM left_out ORDER BY number");
+    std::vector<LeftOut> left_outs;
+    while (true) {
+      GIMBAL_ASSIGN_OR_RETURN(const bool found, query.Step());
+      if (!found) return left_outs;
+      left_outs.push_back({.first = query.Int(0),
+                           .last = query.Int(1),
+                           .kind = query.Text(2),
+                           .reason = query.Text(3),
+                           .generation = query.Int(4)});
     }
   }
 

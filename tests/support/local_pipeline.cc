@@ -65,7 +65,8 @@ class LocalPipeline {
     for (auto& worker : workers_) {
       threads.emplace_back([this, fed, w = worker.get()] {
         compute::PrepareComputeThread();
-        w->executor->Extend({options_.updates, fed, options_.cuts, Refresh()});
+        w->executor->Extend({options_.updates, fed, options_.cuts, Refresh(),
+                             options_.left_out});
         w->status = w->executor->Run();
         w->snapshots->Flush();
       });
@@ -124,7 +125,10 @@ class LocalPipeline {
                                            .mitigation = options_.mitigation}},
                        .eval_batches = options_.eval_batches,
                        .train = &train_,
-                       .valid = &valid_},
+                       .valid = &valid_,
+                       .poisoned_update = s == options_.poisoned_stage
+                                              ? options_.poisoned_update
+                                              : 0},
           EventsOf(s));
       if (options_.start > 0) {
         result_.status.Update(

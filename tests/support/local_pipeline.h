@@ -44,6 +44,10 @@ struct PipelineOptions {
   // equal.
   int64_t fed_updates = 0;
   std::map<int64_t, worker::CutActions> cuts;
+  std::vector<std::pair<int64_t, int64_t>> left_out;  // first and last update
+  // The gradient of this update of this stage is NaN.
+  int64_t poisoned_update = 0;
+  int poisoned_stage = 0;
   int eval_batches = 2;
   // Restart from the snapshots below this folder, taken at this update.
   std::string checkpoint_root;

@@ -107,6 +107,29 @@ bool TrainFixture::WaitForRows(Command& command, const std::string& run,
   return false;
 }
 
+std::vector<int> TrainFixture::WorkerPids(const std::string& run) {
+  const CommandResult status = test_support::Run(
+      {"gimbal", "status", "--run-dir", folder_ / run, "--json"});
+  std::vector<int> pids;
+  if (status.exit_code != 0) return pids;
+  const json view = json::parse(status.output, nullptr, false);
+  if (view.is_discarded()) return pids;
+  for (const json& worker : view.at("workers")) {
+    pids.push_back(worker.at("pid"));
+  }
+  return pids;
+}
+
+int TrainFixture::CoordinatorPid(const std::string& run) {
+  const json file = json::parse(ReadText(folder_ / (run + "/coordinator.json")),
+                                nullptr, false);
+  return file.is_object() ? file.value("pid", 0) : 0;
+}
+
+json TrainFixture::Summary(const std::string& run) {
+  return json::parse(ReadText(folder_ / (run + "/summary.json")));
+}
+
 std::vector<int64_t> TrainFixture::StartsOf(const std::string& run) {
   const std::string text = ReadText(folder_ / (run + "/events.jsonl"));
   const std::regex start("workers take [0-9]+ stages from update ([0-9]+)");

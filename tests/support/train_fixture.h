@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,11 @@ class TrainFixture : public ::testing::Test {
   // Waits until the run's metrics hold at least `rows` updates. False when the
   // command has ended before, or after a minute.
   bool WaitForRows(Command& command, const std::string& run, int64_t rows);
+  // Pids of the workers, or nothing when the coordinator does not answer.
+  std::vector<int> WorkerPids(const std::string& run);
+  // 0 before it serves.
+  int CoordinatorPid(const std::string& run);
+  nlohmann::json Summary(const std::string& run);
   // Updates from which the run's stages were started, in order.
   std::vector<int64_t> StartsOf(const std::string& run);
   // `checkpoints`: their folder, when it is not the run's own.

@@ -1,10 +1,13 @@
 #include "worker/agent/assignment_run.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <new>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/base/log.h"
 #include "common/base/process.h"
 #include "common/base/status_macros.h"
@@ -24,17 +27,39 @@ Grant GrantOf(const v1::Grant& grant) {
   for (const v1::RefreshRule& rule : grant.refresh()) {
     result.refresh[rule.stage()].push_back({rule.from(), rule.period()});
   }
+  for (const v1::LeftOut& range : grant.left_out()) {
+    result.left_out.emplace_back(range.first(), range.last());
+  }
   return result;
+}
+
+// GIMBAL_POISON=STAGE:UPDATE[,...], for tests of the guards.
+int64_t PoisonedUpdate(int stage) {
+  const char* poison = std::getenv("GIMBAL_POISON");
+  if (poison == nullptr) return 0;
+  for (const absl::string_view part : absl::StrSplit(poison, ',')) {
+    const std::pair<absl::string_view, absl::string_view> pair =
+        absl::StrSplit(part, absl::MaxSplits(':', 1));
+    int at = 0;
+    int64_t update = 0;
+    if (absl::SimpleAtoi(pair.first, &at) && at == stage &&
+        absl::SimpleAtoi(pair.second, &update)) {
+      return update;
+    }
+  }
+  return 0;
 }
 
 }  // namespace
 
 AssignmentRun::AssignmentRun(int64_t generation, v1::Assignment assignment,
                              WorkerData& data, LinkListener& listener,
-                             std::function<void(v1::WorkerMessage)> send)
+                             std::function<void(v1::WorkerMessage)> send,
+                             std::function<absl::Status()> may_write)
     : generation_(generation),
       assignment_(std::move(assignment)),
       data_(data),
+      may_write_(std::move(may_write)),
       outbox_(generation, std::move(send)),
       edges_(assignment_, host_, signal_, listener,
              [this](int edge, const absl::Status& status) {
@@ -159,7 +184,8 @@ absl::Status AssignmentRun::BuildStages() {
   }
   snapshots_ = std::make_unique<SnapshotWriter>(
       assignment_.checkpoint_root(), signal_,
-      [this](const SnapshotResult& result) { ReportSnapshot(result); });
+      [this](const SnapshotResult& result) { ReportSnapshot(result); },
+      may_write_);
   for (const int stage : stages) {
     const StageSpec spec = StageSpecOf(config, assignment_.placements(stage));
     auto runner = std::make_unique<StageRunner>(
@@ -167,7 +193,8 @@ absl::Status AssignmentRun::BuildStages() {
             .spec = StageStateSpecOf(config, assignment_.placements(stage)),
             .eval_batches = config.eval().batches(),
             .train = data_.train.get(),
-            .valid = data_.valid.get()},
+            .valid = data_.valid.get(),
+            .poisoned_update = PoisonedUpdate(stage)},
         Events());
     GIMBAL_RETURN_IF_ERROR(LoadState(runner.get(), spec));
     host_.Add(std::move(runner));

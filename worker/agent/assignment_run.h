@@ -28,11 +28,13 @@ namespace gimbal::worker {
 class AssignmentRun {
  public:
   // Begins at once. `send` gets every message for the coordinator, from several
-  // threads; `data` (the run's alone as long as it lives) and `listener` must
+  // threads; `may_write` is asked before a file of a checkpoint counts, and may
+  // wait; `data` (the run's alone as long as it lives) and `listener` must
   // outlive the run.
   AssignmentRun(int64_t generation, v1::Assignment assignment, WorkerData& data,
                 LinkListener& listener,
-                std::function<void(v1::WorkerMessage)> send);
+                std::function<void(v1::WorkerMessage)> send,
+                std::function<absl::Status()> may_write = {});
   // Gives the assignment up: leaves blocking calls, closes its edges, waits for
   // the thread.
   ~AssignmentRun();
@@ -64,6 +66,7 @@ class AssignmentRun {
   std::atomic<int64_t> generation_;
   const v1::Assignment assignment_;
   WorkerData& data_;
+  const std::function<absl::Status()> may_write_;
   Outbox outbox_;
   Signal signal_;
   std::unique_ptr<SnapshotWriter> snapshots_;  // the thread's

@@ -49,6 +49,7 @@ void Outbox::AddUpdate(const UpdateReport& report) {
   update->set_staleness(report.staleness);
   update->set_gradient_square_sum(report.gradient_square_sum);
   if (report.loss) update->set_loss(*report.loss);
+  update->set_weights_not_finite(!report.weights_finite);
   if (report.basis) {
     v1::BasisHealth* basis = update->mutable_basis();
     basis->set_offdiagonal_ratio(report.basis->offdiagonal_ratio);

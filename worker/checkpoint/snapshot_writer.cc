@@ -10,8 +10,12 @@
 namespace gimbal::worker {
 
 SnapshotWriter::SnapshotWriter(std::string root, Signal& signal,
-                               std::function<void(const SnapshotResult&)> done)
-    : root_(std::move(root)), signal_(signal), done_(std::move(done)) {
+                               std::function<void(const SnapshotResult&)> done,
+                               std::function<absl::Status()> may_write)
+    : root_(std::move(root)),
+      signal_(signal),
+      done_(std::move(done)),
+      may_write_(std::move(may_write)) {
   thread_ = std::thread([this] { Loop(); });
 }
 
@@ -75,7 +79,7 @@ void SnapshotWriter::Loop() {
 SnapshotResult SnapshotWriter::Write(const Job& job) const {
   SnapshotResult result{.stage = job.stage, .update = job.update};
   auto files = job.snapshot->Write(
-      absl::StrCat(root_, "/", io::StepFolderName(job.update)));
+      absl::StrCat(root_, "/", io::StepFolderName(job.update)), may_write_);
   result.status = files.status();
   if (files.ok()) result.files = std::move(files).value();
   result.seconds = base::Seconds(base::Clock::Real().Now() - job.begin).count();

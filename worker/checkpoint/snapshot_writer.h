@@ -29,10 +29,12 @@ struct SnapshotResult {
 
 class SnapshotWriter {
  public:
-  // `root`: the folder of all checkpoints. `done` runs on the writer's thread;
-  // afterwards `signal` is notified.
+  // `root`: the folder of all checkpoints. `may_write` is asked before each
+  // file counts, and `done` called after the last one, both on the writer's
+  // thread; afterwards `signal` is notified.
   SnapshotWriter(std::string root, Signal& signal,
-                 std::function<void(const SnapshotResult&)> done);
+                 std::function<void(const SnapshotResult&)> done,
+                 std::function<absl::Status()> may_write = {});
   // Finishes what has been taken.
   ~SnapshotWriter();
 
@@ -55,6 +57,7 @@ class SnapshotWriter {
   const std::string root_;
   Signal& signal_;
   const std::function<void(const SnapshotResult&)> done_;
+  const std::function<absl::Status()> may_write_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Job> jobs_;

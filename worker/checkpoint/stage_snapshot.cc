@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/io/checkpoint_layout.h"
+#include "worker/compute/isa.h"
+#include "worker/optim/kernels.h"
 
 namespace gimbal::worker {
 namespace {
@@ -143,10 +145,22 @@ void StageSnapshot::Copy(int64_t update, const StageState& state) {
   }
 }
 
+// Weights are watched by the run's guards; a moment may overflow unseen.
+absl::Status StageSnapshot::CheckFinite(const Tensor& tensor) const {
+  if (compute::Kernels<OptimKernels<float>>().all_finite(
+          Elements(tensor.shape), memory_.data() + tensor.offset)) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      tensor.file, ": ", tensor.name, " holds a number that is not finite"));
+}
+
 absl::StatusOr<std::vector<SnapshotFile>> StageSnapshot::Write(
-    const std::string& folder) const {
+    const std::string& folder,
+    const std::function<absl::Status()>& may_write) const {
   std::map<std::string, std::vector<io::TensorView>> by_file;
   for (const Tensor& tensor : tensors_) {
+    GIMBAL_RETURN_IF_ERROR(CheckFinite(tensor));
     by_file[tensor.file].push_back(
         {tensor.name, tensor.shape, memory_.data() + tensor.offset});
   }
@@ -156,8 +170,8 @@ absl::StatusOr<std::vector<SnapshotFile>> StageSnapshot::Write(
   for (const auto& [file, tensors] : by_file) {
     GIMBAL_ASSIGN_OR_RETURN(
         io::WrittenFile written,
-        io::WriteSafetensors(absl::StrCat(folder, "/", file), tensors,
-                             metadata));
+        io::WriteSafetensors(absl::StrCat(folder, "/", file), tensors, metadata,
+                             may_write));
     files.push_back({file, std::move(written)});
   }
   return files;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,11 @@ class StageSnapshot {
   void Copy(int64_t update, const StageState& state);
 
   // Writes the files of the stage's layers below `folder` (a step-... folder).
+  // FAILED_PRECONDITION when a number is not finite. `may_write` is asked
+  // before each file counts.
   absl::StatusOr<std::vector<SnapshotFile>> Write(
-      const std::string& folder) const;
+      const std::string& folder,
+      const std::function<absl::Status()>& may_write = {}) const;
 
  private:
   struct Tensor {
@@ -36,6 +40,7 @@ class StageSnapshot {
     std::vector<int64_t> shape;
     int64_t offset = 0;  // into memory_
   };
+  absl::Status CheckFinite(const Tensor& tensor) const;
   // Memory of `size` elements for a tensor of the file.
   float* Add(std::string file, std::string name, std::vector<int64_t> shape);
   void AddWeights(int64_t version, const float* arena, bool newest,

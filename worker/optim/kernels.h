@@ -89,6 +89,9 @@ struct OptimKernels {
   // pairwise, so that the order does not depend on the vector width.
   double (*square_sum)(int64_t n, const T* x);
 
+  // No element is infinite or NaN.
+  bool (*all_finite)(int64_t n, const T* x);
+
   // fp16 storage of bases; round to nearest even.
   void (*to_half)(int64_t n, const T* x, uint16_t* out);
   void (*from_half)(int64_t n, const uint16_t* x, T* out);

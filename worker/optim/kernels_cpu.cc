@@ -211,6 +211,22 @@ void FromHalf(int64_t n, const uint16_t* x, T* out) {
   for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(half[i]);
 }
 
+inline uint32_t Exponent(float x) {
+  return __builtin_bit_cast(uint32_t, x) & 0x7f800000u;
+}
+inline uint64_t Exponent(double x) {
+  return __builtin_bit_cast(uint64_t, x) & 0x7ff0000000000000u;
+}
+
+// On bits: a sum of floats would not be vectorised.
+template <typename T>
+bool AllFinite(int64_t n, const T* x) {
+  const auto full = Exponent(static_cast<T>(__builtin_inf()));
+  auto found = full - full;
+  for (int64_t i = 0; i < n; ++i) found |= Exponent(x[i]) == full;
+  return found == 0;
+}
+
 template <typename T>
 constexpr OptimKernels<T> kKernels = {
     AdamW<T>,
@@ -224,6 +240,7 @@ constexpr OptimKernels<T> kKernels = {
     TrackVelocity<T>,
     Apply<T>,
     SquareSum<T>,
+    AllFinite<T>,
     ToHalf<T>,
     FromHalf<T>,
 };

@@ -14,6 +14,7 @@ void Grants::Add(const Grant& grant) {
   grant_->final_update = grant.final_update;
   grant_->cuts.insert(grant.cuts.begin(), grant.cuts.end());
   grant_->refresh = grant.refresh;
+  grant_->left_out = grant.left_out;
 }
 
 std::optional<Grants::Block> Grants::Find(int stage, int64_t update) const {
@@ -30,6 +31,10 @@ std::optional<Grants::Block> Grants::Find(int stage, int64_t update) const {
       RefreshDue(rules == grant_->refresh.end() ? std::span<const RefreshRule>()
                                                 : rules->second,
                  update);
+  block.left_out =
+      std::ranges::any_of(grant_->left_out, [update](const auto& range) {
+        return range.first <= update && update <= range.second;
+      });
   return block;
 }
 

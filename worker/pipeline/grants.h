@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "worker/optim/refresh.h"
@@ -19,6 +20,8 @@ struct Grant {
   // By stage: the refresh rules that hold for the updates granted; none: every
   // update.
   std::map<int, std::vector<RefreshRule>> refresh;
+  // Updates without effect, first and last of each range.
+  std::vector<std::pair<int64_t, int64_t>> left_out;
 };
 
 // Thread-safe.
@@ -27,7 +30,8 @@ class Grants {
   struct Block {
     int64_t end = 0;  // last update of the run, as known when the block begins
     CutActions cut;
-    bool refresh = false;  // the update refreshes the stage's bases
+    bool refresh = false;   // the update refreshes the stage's bases
+    bool left_out = false;  // the update has no effect
   };
 
   void Add(const Grant& grant);

@@ -86,8 +86,9 @@ bool StageRunner::NextBlock(const Grants& grants) {
   program_ =
       BlockActions(schedule(), index(), update, start_, block->end, block->cut);
   position_ = 0;
-  refreshes_ =
-      block->refresh && state_.update().optimizer().basis_health().has_value();
+  left_out_ = block->left_out;
+  refreshes_ = block->refresh && !left_out_ &&
+               state_.update().optimizer().basis_health().has_value();
   return true;
 }
 
@@ -158,16 +159,21 @@ absl::StatusOr<bool> StageRunner::RunUpdate(int64_t update) {
     layer_squares_ = LayerSquareSums(state_.table(), grads_.data());
   }
   for (size_t i = layer_squares_.size(); i-- > 0;) squares += layer_squares_[i];
-  state_.Advance(update, staleness_,
-                 schedule().global_norm ? norm_total_ : squares, refreshes_,
-                 grads_.data());
+  if (left_out_) {
+    state_.LeaveOut(update);
+  } else {
+    state_.Advance(update, staleness_,
+                   schedule().global_norm ? norm_total_ : squares, refreshes_,
+                   grads_.data());
+  }
 
   UpdateReport report{.stage = index(),
                       .update = update,
                       .staleness = staleness_,
                       .staleness_expected = expected,
                       .gradient_square_sum = squares,
-                      .basis = state_.update().optimizer().basis_health()};
+                      .basis = state_.update().optimizer().basis_health(),
+                      .weights_finite = left_out_ || state_.weights_finite()};
   if (last()) report.loss = loss_sum_ / schedule().accumulate;
   loss_sum_ = 0;
   staleness_ = 0;

@@ -33,6 +33,8 @@ struct StageOptions {
   // then no evaluation must be granted.
   const BatchSampler* train = nullptr;
   const BatchSampler* valid = nullptr;
+  // Fault injection for tests: the gradient of this update is NaN.
+  int64_t poisoned_update = 0;
 };
 
 struct UpdateReport {
@@ -43,6 +45,7 @@ struct UpdateReport {
   double gradient_square_sum = 0;
   std::optional<double> loss;        // last stage
   std::optional<BasisHealth> basis;  // of the last refresh
+  bool weights_finite = true;
 };
 
 // What a stage tells the world, on the executor's thread.
@@ -154,7 +157,9 @@ class StageRunner {
   int64_t start_ = 0;
   std::vector<Action> program_;  // of the current block
   size_t position_ = 0;
-  bool refreshes_ = false;  // the block's update
+  // The block's update:
+  bool refreshes_ = false;
+  bool left_out_ = false;
 
   // Of the minibatch whose backwards are running.
   double loss_sum_ = 0;

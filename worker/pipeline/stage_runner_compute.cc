@@ -1,5 +1,6 @@
 // The actions of a stage that compute on tensors or meet a link.
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -119,6 +120,9 @@ absl::StatusOr<bool> StageRunner::RunBackward(const Action& action) {
   stage_.Backward(state_.BackwardWeights(action.version), doutput,
                   1.0 / schedule().accumulate, slots_[at].get(), grads_.data(),
                   dinput);
+  if (j / schedule().accumulate + 1 == options_.poisoned_update) {
+    grads_.data()[0] = std::numeric_limits<float>::quiet_NaN();
+  }
   staleness_ = std::max(staleness_, state_.stash().newest() - flight.version);
   if (up_ != nullptr) {
     message.header.kind = MessageKind::kBackward;

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "worker/compute/isa.h"
+#include "worker/optim/kernels.h"
+
 namespace gimbal::worker {
 namespace {
 
@@ -88,6 +91,18 @@ void StageState::Advance(int64_t update, int64_t staleness, double square_sum,
   update_.Apply(input);
   stash_.Publish(update);
   Restored();
+}
+
+void StageState::LeaveOut(int64_t update) {
+  const float* before = stash_.Get(stash_.newest());
+  float* after = stash_.SlotFor(update);
+  if (after != before) std::copy_n(before, table_.size(), after);
+  stash_.Publish(update);
+}
+
+bool StageState::weights_finite() const {
+  return compute::Kernels<OptimKernels<float>>().all_finite(table_.size(),
+                                                            newest());
 }
 
 }  // namespace gimbal::worker

@@ -67,6 +67,11 @@ class StageState {
   void Advance(int64_t update, int64_t staleness, double square_sum,
                bool refresh, float* grads);
 
+  // Update t without effect: the weights of t-1 are those of t, and nothing
+  // else changes.
+  void LeaveOut(int64_t update);
+  bool weights_finite() const;
+
   // Memory of the activations in flight, when nothing is stashed; views that
   // the stage's runner sets. microbatch -1: nothing in flight.
   struct InFlight {

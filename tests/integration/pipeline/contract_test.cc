@@ -125,8 +125,10 @@ INSTANTIATE_TEST_SUITE_P(All, Contract, ::testing::ValuesIn([] {
 
 // Every optimizer and every mitigation, asynchronous on four stages: the same
 // numbers on one, two and four workers, and after a restart.
-void ExpectContract(const PipelineOptions& given) {
+void ExpectContract(const PipelineOptions& given, bool leaves_out = false) {
   PipelineOptions options = given;
+  // On both sides of the restart; a refresh is among them.
+  if (leaves_out) options.left_out = {{5, 6}, {9, 10}};
   const PipelineResult reference = RunPipeline(options);
   ASSERT_THAT(reference.status, IsOk());
   for (const int workers : {2, 4}) {
@@ -135,6 +137,7 @@ void ExpectContract(const PipelineOptions& given) {
         << workers << " workers";
   }
   ExpectSameAfterARestart(options);
+  if (!leaves_out) ExpectContract(given, /*leaves_out=*/true);
 }
 
 class EveryOptimizer
@@ -189,6 +192,40 @@ TEST_P(EveryMitigation, ChangesWhatIsStale) {
 INSTANTIATE_TEST_SUITE_P(, EveryMitigation,
                          ::testing::ValuesIn(test_support::AllMitigations()),
                          [](const auto& info) { return info.param.name; });
+
+TEST(LeftOut, ChangesNoWeight) {
+  for (const ScheduleKind kind :
+       {ScheduleKind::kAsync1F1B, ScheduleKind::kGPipe}) {
+    PipelineOptions options = OptionsOf({kind, 4, 1});
+    options.cuts.clear();
+    options.left_out = {{12, 12}};
+    const PipelineResult result = RunPipeline(options);
+    ASSERT_THAT(result.status, IsOk());
+    options.updates = 11;
+    options.left_out.clear();
+    EXPECT_EQ(result.weights, RunPipeline(options).weights);
+  }
+}
+
+// A gradient that is no number stays where it is, if its update is left out.
+TEST(LeftOut, WhatIsNotFiniteDoesNotSpread) {
+  PipelineOptions options = OptionsOf({ScheduleKind::kAsync1F1B, 4, 1});
+  options.left_out = {{6, 6}};
+  const PipelineResult healthy = RunPipeline(options);
+  ASSERT_THAT(healthy.status, IsOk());
+  options.poisoned_update = 6;
+  options.poisoned_stage = 2;
+  PipelineResult poisoned = RunPipeline(options);
+  ASSERT_THAT(poisoned.status, IsOk());
+  double& square = poisoned.squares.at(6).at(2);
+  EXPECT_TRUE(std::isnan(square));
+  square = healthy.squares.at(6).at(2);
+  EXPECT_TRUE(poisoned.SameNumbers(healthy));
+
+  options.left_out.clear();
+  EXPECT_TRUE(std::isnan(RunPipeline(options).losses.at(12)))
+      << "the test would show nothing";
+}
 
 TEST(DeepPipeline, ThirtyTwoStagesOnOneAndTwoWorkers) {
   PipelineOptions options = OptionsOf({ScheduleKind::kAsync1F1B, 32, 1});

@@ -127,24 +127,44 @@ TEST(VersionLedger, UpdatesComeOneByOne) {
   EXPECT_THAT(ledger.Record(report), StatusIs(absl::StatusCode::kInternal));
 }
 
-TEST(VersionLedger, NumbersAreFinite) {
+TEST(VersionLedger, NotesWhatIsNotFinite) {
   for (double bad : {std::numeric_limits<double>::infinity(),
                      std::numeric_limits<double>::quiet_NaN()}) {
     VersionLedger ledger(kSchedule, 0);
-    auto report = Report(2, 1);
-    report.set_loss(bad);
-    EXPECT_THAT(ledger.Record(report), StatusIs(absl::StatusCode::kOutOfRange,
-                                                HasSubstr("loss of update 1")));
-    report = Report(1, 1);
-    report.set_gradient_square_sum(bad);
-    EXPECT_THAT(ledger.Record(report),
-                StatusIs(absl::StatusCode::kOutOfRange,
-                         HasSubstr("gradients of update 1 at stage 1")));
-    ledger.ExpectEvaluation(1);
-    ASSERT_THAT(ledger.Record(Report(2, 1)), IsOk());
-    EXPECT_THAT(ledger.Record(Evaluated(1, bad)),
-                StatusIs(absl::StatusCode::kOutOfRange, HasSubstr("held-out")));
+    ledger.ExpectEvaluation(3);
+    for (int64_t update : {1, 2, 3, 4, 5}) {
+      for (int stage = 0; stage < kStages; ++stage) {
+        auto report = Report(stage, update);
+        if (update == 1 && stage == 2) report.set_loss(bad);
+        if (update == 2 && stage == 1) report.set_gradient_square_sum(bad);
+        if (update == 4 && stage == 0) report.set_weights_not_finite(true);
+        ASSERT_THAT(ledger.Record(report), IsOk());
+      }
+      if (update != 3) continue;
+      ASSERT_THAT(ledger.Record(Evaluated(3, bad)), IsOk());
+    }
+    const auto rows = ledger.TakeRows();
+    ASSERT_THAT(rows, SizeIs(5));
+    EXPECT_THAT(rows[0].not_finite, HasSubstr("the loss is"));
+    EXPECT_THAT(rows[1].not_finite, HasSubstr("gradients of stage 1 is"));
+    EXPECT_THAT(rows[2].not_finite, HasSubstr("held-out loss"));
+    EXPECT_THAT(rows[3].not_finite, HasSubstr("weight of stage 0"));
+    EXPECT_EQ(rows[4].not_finite, "");
   }
+}
+
+// A minibatch that is left out may be no number both times.
+TEST(VersionLedger, AReplayOfWhatIsNotFiniteIsTheSame) {
+  VersionLedger ledger(kSchedule, 0);
+  auto report = Report(2, 1);
+  report.set_loss(std::numeric_limits<double>::quiet_NaN());
+  report.set_gradient_square_sum(report.loss());
+  ASSERT_THAT(ledger.Record(report), IsOk());
+  ledger.Replay(2, 0);
+  EXPECT_THAT(ledger.Record(report), IsOk());
+  ledger.Replay(2, 0);
+  EXPECT_THAT(ledger.Record(Report(2, 1)),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("replay")));
 }
 
 }  // namespace

@@ -35,6 +35,10 @@ v1::RunConfig FakeConfig(int stages) {
   config.mutable_cluster()->mutable_lease()->set_seconds(3);
   config.mutable_cluster()->set_restart_budget(100);
   config.mutable_cluster()->mutable_shrink_after()->set_seconds(30);
+  config.mutable_cluster()->mutable_grace()->set_seconds(120);
+  config.mutable_guards()->set_nan(v1::GUARD_POLICY_STOP);
+  config.mutable_guards()->set_loss_spike_window(10);
+  config.mutable_guards()->set_budget(4);
   return config;
 }
 
@@ -76,8 +80,20 @@ absl::Status FakeEffects::SaveRefreshChange(const RefreshChange& change) {
   return absl::OkStatus();
 }
 
+absl::Status FakeEffects::SaveLeftOut(const LeftOut& more) {
+  left_out.push_back(more);
+  return absl::OkStatus();
+}
+
+absl::Status FakeEffects::DropCheckpointsAfter(int64_t last) {
+  committed.erase(committed.upper_bound(last), committed.end());
+  return absl::OkStatus();
+}
+
 absl::StatusOr<RunHistory> FakeEffects::History() {
-  RunHistory history{.refresh_changes = refresh_changes};
+  RunHistory history{.refresh_changes = refresh_changes,
+                     .left_out = left_out,
+                     .generation = counters[Counter::kGeneration]};
   if (!committed.empty()) history.newest_committed = *committed.rbegin();
   for (const auto& [stage, count] : restarts) {
     history.restarts.resize(stage);
@@ -208,7 +224,8 @@ void FakeCluster::Ready(int64_t worker) {
   if (fake.ready || fake.versions.empty()) return;
   for (const v1::WorkerMessage& owed : std::exchange(fake.owed, {})) {
     EXPECT_TRUE(Say(worker, owed).ok());
-    fake.said.pop_back();  // is there already
+    if (!fake.loaded) return;  // it was given something else
+    fake.said.pop_back();      // is there already
   }
   fake.ready = fake.loaded = true;
   v1::WorkerMessage message;
@@ -238,6 +255,15 @@ bool FakeCluster::Step(int stage) {
   }
   const bool last = stage == stages_ - 1;
   if (last) report.set_loss(1.0 / static_cast<double>(update));
+  if (const auto bad = bad_losses.find(update);
+      last && bad != bad_losses.end()) {
+    report.set_loss(bad->second);
+  }
+  if (const auto bad = bad_gradients.find({stage, update});
+      bad != bad_gradients.end()) {
+    report.set_gradient_square_sum(bad->second);
+    report.set_weights_not_finite(!fake.left_out.contains(update));
+  }
   if (const auto cut = fake.cuts.find(update); cut != fake.cuts.end()) {
     if (cut->second.evaluate() && last) {
       v1::Evaluation& evaluation =
@@ -380,6 +406,8 @@ void FakeCluster::Handle(FakeWorker& worker,
     }
     worker.rewired.assign(message.rewire().edges().begin(),
                           message.rewire().edges().end());
+  } else if (message.has_probe_answer()) {
+    worker.answered = message.probe_answer().number();
   } else if (message.has_committed()) {
     EXPECT_GT(message.committed().update(), worker.committed);
     worker.committed = message.committed().update();
@@ -401,6 +429,12 @@ void FakeCluster::Handle(FakeWorker& worker,
     worker.refresh.clear();
     for (const v1::RefreshRule& rule : grant.refresh()) {
       worker.refresh[rule.stage()].push_back({rule.from(), rule.period()});
+    }
+    worker.left_out.clear();
+    for (const v1::LeftOut& range : grant.left_out()) {
+      for (int64_t u = range.first(); u <= range.last(); ++u) {
+        worker.left_out.insert(u);
+      }
     }
     worker.until = grant.until();
     worker.final_update = grant.final_update();

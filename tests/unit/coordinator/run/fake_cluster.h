@@ -31,7 +31,9 @@ class FakeEffects final : public RunEffects {
   void StageRestarted(int stage, Loss loss) override;
   void SaveRecovery(int64_t number, const Recovery& recovery) override;
   absl::Status SaveRefreshChange(const RefreshChange& change) override;
+  absl::Status SaveLeftOut(const LeftOut& left_out) override;
   absl::StatusOr<RunHistory> History() override;
+  absl::Status DropCheckpointsAfter(int64_t last) override;
   absl::Status WriteRow(const MetricsRow& row) override;
   absl::StatusOr<std::vector<MetricsRow>> KeepRows(int64_t last) override;
   absl::Status CommitCheckpoint(const CheckpointContent& content) override;
@@ -46,6 +48,7 @@ class FakeEffects final : public RunEffects {
   std::map<int, int> restarts;  // by stage
   std::map<int64_t, Recovery> recoveries;
   std::vector<RefreshChange> refresh_changes;
+  std::vector<LeftOut> left_out;
   std::vector<MetricsRow> rows;
   std::set<int64_t> committed;
   std::set<int64_t> damaged;  // of these
@@ -58,6 +61,7 @@ struct FakeWorker {
   std::map<int, int64_t> versions;  // by hosted stage
   std::map<int64_t, v1::Cut> cuts;
   std::map<int, std::vector<worker::RefreshRule>> refresh;  // by stage
+  std::set<int64_t> left_out;                               // updates
   int64_t until = 0;
   int64_t final_update = 0;
   int64_t start = 0;
@@ -66,6 +70,7 @@ struct FakeWorker {
   std::vector<v1::WorkerMessage> owed;  // to be said again
   bool loaded = false;                  // was ready once
   int64_t committed = 0;
+  int64_t answered = 0;      // probe
   std::vector<int> rewired;  // edges, last time
   bool ready = false;
   bool finished = false;
@@ -109,6 +114,10 @@ class FakeCluster {
   FakeEffects effects;
   std::unique_ptr<RunController> run;
   std::map<int64_t, FakeWorker> workers;
+  // What the stage's gradient is at this update, unless it is left out, and
+  // what the loss is.
+  std::map<std::pair<int, int64_t>, double> bad_gradients;
+  std::map<int64_t, double> bad_losses;
   // Updates at which a stage refreshed its bases, repeated work included.
   std::map<int, std::set<int64_t>> refreshes;
 

@@ -2,7 +2,9 @@
 // had anyway. FakeCluster checks the invariants at every step.
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <random>
+#include <set>
 
 #include "coordinator/run/run_controller.h"
 #include "tests/unit/coordinator/run/fake_cluster.h"
@@ -28,7 +30,15 @@ TEST_P(RandomOrder, EndsWithTheSameRows) {
   setup.config.mutable_cluster()->set_min_workers(
       static_cast<int>(random() % 2));
   setup.config.mutable_cluster()->mutable_shrink_after()->set_nanos(300000000);
+  setup.config.mutable_guards()->set_nan(v1::GUARD_POLICY_SKIP);
   FakeCluster cluster(setup);
+  std::set<int64_t> bad;
+  for (unsigned i = random() % 3; i > 0; --i) {
+    const auto update = static_cast<int64_t>(1 + random() % 40);
+    bad.insert(update);
+    cluster.bad_gradients[{static_cast<int>(random() % stages), update}] =
+        std::numeric_limits<double>::quiet_NaN();
+  }
   int losses = 0;
   for (int i = 0; i < 20000 && !cluster.run->exit_code().has_value(); ++i) {
     cluster.now += std::chrono::milliseconds(10);
@@ -76,7 +86,10 @@ TEST_P(RandomOrder, EndsWithTheSameRows) {
   for (const MetricsRow& row : cluster.effects.rows) {
     EXPECT_EQ(row.loss, 1.0 / static_cast<double>(row.step));
     EXPECT_EQ(row.valid_loss.has_value(), row.step % 5 == 0);
+    EXPECT_EQ(!row.left_out.empty(), bad.contains(row.step)) << row.step;
   }
+  EXPECT_EQ(cluster.effects.left_out.size(), bad.size())
+      << "one decision for each";
   for (int64_t update : {10, 20, 30, 40}) {
     EXPECT_TRUE(cluster.effects.committed.contains(update));
   }

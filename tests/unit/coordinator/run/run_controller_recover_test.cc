@@ -64,6 +64,19 @@ void SayCannotReplay(FakeCluster& cluster, int64_t worker) {
   EXPECT_THAT(cluster.Say(worker, message), IsOk());
 }
 
+// One that woke up knows by it that its stages are still its own.
+TEST(RunController, ProbesOfCurrentWorkersAreAnswered) {
+  FakeCluster cluster(2, 2);
+  Start(cluster, 2);
+  v1::WorkerMessage message;
+  message.mutable_heartbeat()->set_probe(7);
+  EXPECT_THAT(cluster.Say(1, message), IsOk());
+  EXPECT_EQ(cluster.workers.at(1).answered, 7);
+  Wait(cluster, 5, {1});
+  EXPECT_THAT(cluster.Say(2, message), StatusIs(absl::StatusCode::kAborted));
+  EXPECT_EQ(cluster.workers.at(2).answered, 0);
+}
+
 TEST(RunController, EveryStageGoesBackWhenMessagesWereNotKept) {
   FakeCluster cluster(2, 2);
   Start(cluster, 2);

@@ -119,6 +119,9 @@ TEST(RunController, NothingNonFiniteIsCommitted) {
   v1::StageUpdate& report = *message.mutable_reports()->add_updates();
   report.set_update(10);
   report.set_loss(std::numeric_limits<double>::quiet_NaN());
+  v1::Evaluation& evaluation = *message.mutable_reports()->add_evaluations();
+  evaluation.set_update(10);
+  evaluation.set_loss(2);
   v1::WorkerMessage snapshot;
   snapshot.mutable_snapshot()->set_update(10);
   EXPECT_THAT(cluster.Say(1, snapshot), IsOk());
@@ -126,7 +129,7 @@ TEST(RunController, NothingNonFiniteIsCommitted) {
   EXPECT_THAT(cluster.Say(1, message), IsOk());
   EXPECT_EQ(cluster.run->exit_code(), 3);
   EXPECT_THAT(cluster.run->Status(cluster.now).reason(),
-              HasSubstr("loss of update 10"));
+              HasSubstr("update 10: the loss is nan"));
   EXPECT_THAT(cluster.effects.committed, ElementsAre());
 }
 

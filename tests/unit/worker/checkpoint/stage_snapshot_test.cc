@@ -98,6 +98,20 @@ TEST(StageSnapshot, HoldsTheCutNotWhatCameAfter) {
   ExpectSame(*Trained(5), loaded);
 }
 
+// Weights may still be finite when a moment has overflowed.
+TEST(StageSnapshot, RefusesToWriteWhatIsNotFinite) {
+  const TempDir folder;
+  const auto state = Trained(1);
+  std::vector<float> grads(static_cast<size_t>(state->table().size()), 1e25f);
+  state->Advance(2, 0, 1.0, false, grads.data());
+  EXPECT_TRUE(state->weights_finite());
+  StageSnapshot snapshot;
+  snapshot.Copy(2, *state);
+  EXPECT_THAT(snapshot.Write(folder.path()),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("optimizer/layer-")));
+}
+
 TEST(StageSnapshot, MissingAndForeignFilesAreNamed) {
   const TempDir folder;
   const auto state = Trained(3);

@@ -24,6 +24,17 @@ TEST(Grants, ExtendAndCarryTheirCuts) {
   EXPECT_FALSE(grants.Find(0, 9).has_value()) << "beyond the end of the run";
 }
 
+TEST(Grants, SayWhatIsLeftOut) {
+  Grants grants;
+  grants.Add({.until = 5, .final_update = 100, .left_out = {{3, 3}}});
+  EXPECT_TRUE(grants.Find(0, 3)->left_out);
+  EXPECT_FALSE(grants.Find(0, 4)->left_out);
+  grants.Add({.until = 9, .final_update = 100, .left_out = {{3, 3}, {7, 8}}});
+  EXPECT_TRUE(grants.Find(1, 3)->left_out);
+  EXPECT_FALSE(grants.Find(1, 6)->left_out);
+  EXPECT_TRUE(grants.Find(1, 8)->left_out);
+}
+
 TEST(Grants, NeverShrink) {
   Grants grants;
   grants.Add({.until = 5, .final_update = 100});

@@ -1,0 +1,250 @@
+// Clusters whose processes come and go, are slow, or are given up: what a user
+// of several machines meets.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <regex>
+#include <thread>
+
+#include "tests/support/train_fixture.h"
+
+namespace gimbal {
+namespace {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using test_support::Command;
+using test_support::CommandResult;
+using test_support::CountOf;
+using test_support::Difference;
+using test_support::ReadText;
+
+// A port of loopback that was free a moment ago.
+int FreePort() {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), size), 0);
+  EXPECT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  close(fd);
+  return ntohs(address.sin_port);
+}
+
+std::vector<std::string> Settings(const std::vector<std::string>& settings) {
+  std::vector<std::string> argv;
+  for (const std::string& setting : settings) {
+    argv.insert(argv.end(), {"--set", setting});
+  }
+  return argv;
+}
+
+std::vector<std::string> operator+(std::vector<std::string> a,
+                                   const std::vector<std::string>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+class Elastic : public test_support::TrainFixture {
+ protected:
+  // A coordinator without a launcher; it serves when this returns.
+  std::unique_ptr<Command> StartCoordinator(const std::string& config,
+                                            const std::string& run,
+                                            const std::string& listen = "") {
+    std::vector<std::string> argv = {"gimbal-coordinator", "--config", config,
+                                     "--run-dir", folder_ / run};
+    if (!listen.empty())
+      argv = argv + std::vector<std::string>{"--listen", listen};
+    auto coordinator = std::make_unique<Command>(argv);
+    while (CoordinatorPid(run) == 0 && coordinator->Running()) {
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+    return coordinator;
+  }
+
+  std::string AddressOf(const std::string& run) {
+    return json::parse(ReadText(folder_ / (run + "/coordinator.json")))
+        .at("address");
+  }
+
+  void StartWorker(const std::string& address) {
+    workers_.push_back(std::make_unique<Command>(
+        std::vector<std::string>{"gimbal-worker", "--coordinator", address}));
+  }
+
+  std::vector<std::unique_ptr<Command>> workers_;
+};
+
+// A worker dies and stays away, its stage moves; another one comes later, and
+// the stages spread out again.
+TEST_F(Elastic, StagesMoveWithTheNumberOfWorkers) {
+  MustTrain("undisturbed",
+            Settings({"run.steps=4000", "checkpoint.every=100"}) +
+                std::vector<std::string>{"--workers", "1"});
+  std::string config = ReadText(folder_ / "undisturbed/config.yaml");
+  config = std::regex_replace(config, std::regex("min_workers: \\d+"),
+                              "min_workers: 2");
+  config = std::regex_replace(config, std::regex("shrink_after: \\w+"),
+                              "shrink_after: 1s");
+  std::ofstream(folder_ / "shrinking.yaml") << config;
+  const auto coordinator =
+      StartCoordinator(folder_ / "shrinking.yaml", "moved");
+  for (int i = 0; i < 4; ++i) StartWorker(AddressOf("moved"));
+  ASSERT_TRUE(WaitForRows(*coordinator, "moved", 150));
+  kill(workers_[1]->pid(), SIGKILL);
+  ASSERT_TRUE(WaitForRows(*coordinator, "moved", 1500));
+  StartWorker(AddressOf("moved"));
+  const CommandResult result = coordinator->Wait(seconds(120));
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_EQ(Difference(NumbersOf("moved"), NumbersOf("undisturbed")), "");
+  const std::string events = ReadText(folder_ / "moved/events.jsonl");
+  EXPECT_EQ(CountOf("stages spread out again", events), 1) << events;
+  EXPECT_EQ(CountOf("every stage goes back", events), 0) << events;
+}
+
+// Whoever starts a job decides no order.
+TEST_F(Elastic, WorkersMayComeHalfAMinuteBeforeTheCoordinator) {
+  MustTrain("undisturbed", {"--workers", "1"});
+  const std::string address = "127.0.0.1:" + std::to_string(FreePort());
+  for (int i = 0; i < 4; ++i) StartWorker(address);
+  std::this_thread::sleep_for(seconds(30));
+  for (const auto& worker : workers_) EXPECT_TRUE(worker->Running());
+  const auto coordinator =
+      StartCoordinator(folder_ / "undisturbed/config.yaml", "late", address);
+  const CommandResult result = coordinator->Wait(seconds(60));
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  for (const auto& worker : workers_) {
+    EXPECT_EQ(worker->Wait(seconds(20)).exit_code, 0);
+  }
+  EXPECT_EQ(Difference(NumbersOf("late"), NumbersOf("undisturbed")), "");
+}
+
+// All workers of eight stages die at once and come back one by one.
+TEST_F(Elastic, StagesThatRestartOneByOneMakeOneGeneration) {
+  const auto settings =
+      Settings({"run.steps=800", "pipeline.stages=8", "checkpoint.every=50"});
+  MustTrain("undisturbed",
+            settings + std::vector<std::string>{"--workers", "1"});
+  const auto coordinator =
+      StartCoordinator(folder_ / "undisturbed/config.yaml", "eight");
+  for (int i = 0; i < 8; ++i) StartWorker(AddressOf("eight"));
+  ASSERT_TRUE(WaitForRows(*coordinator, "eight", 120));
+  for (const auto& worker : workers_) kill(worker->pid(), SIGKILL);
+  std::mt19937 random(4);
+  for (int i = 0; i < 8; ++i) {
+    std::this_thread::sleep_for(milliseconds(random() % 400));
+    StartWorker(AddressOf("eight"));
+  }
+  const CommandResult result = coordinator->Wait(seconds(120));
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_EQ(Difference(NumbersOf("eight"), NumbersOf("undisturbed")), "");
+  const std::string events = ReadText(folder_ / "eight/events.jsonl");
+  EXPECT_GT(CountOf("generation 2: worker", events), 0) << events;
+  EXPECT_EQ(CountOf("generation 3: worker", events), 0) << events;
+}
+
+TEST_F(Elastic, AFlappingWorkerRunsOutOfItsBudget) {
+  Command command(TrainArguments(
+      "flapping", Settings({"run.steps=100000", "cluster.restart_budget=2"}) +
+                      std::vector<std::string>{"--workers", "4"}));
+  int64_t rows = 20;
+  for (int i = 0; i < 3 && WaitForRows(command, "flapping", rows); ++i) {
+    // The one with the second stage, whoever that is by now.
+    const json status =
+        json::parse(test_support::Run({"gimbal", "status", "--run-dir",
+                                       folder_ / "flapping", "--json"})
+                        .output);
+    const json& stage = status.at("stages").at(1);
+    for (const json& worker : status.at("workers")) {
+      if (worker.at("worker_id") != stage.at("worker_id")) continue;
+      kill(worker.at("pid").get<int>(), SIGKILL);
+    }
+    rows = status.at("update").get<int64_t>() + 50;
+  }
+  const CommandResult result = command.Wait(seconds(60));
+  EXPECT_EQ(result.exit_code, 3) << result.output;
+  const std::string reason = Summary("flapping").at("exit_reason");
+  EXPECT_EQ(CountOf("RESTART_BUDGET_EXCEEDED: stage 1", reason), 1) << reason;
+}
+
+TEST_F(Elastic, TwoClustersOfOneHostDoNotMeet) {
+  const auto settings = Settings({"run.steps=400"});
+  MustTrain("alone", settings + std::vector<std::string>{"--workers", "1"});
+  const auto four = settings + std::vector<std::string>{"--workers", "4"};
+  Command a(TrainArguments("a", four)), b(TrainArguments("b", four));
+  ASSERT_TRUE(WaitForRows(a, "a", 50));
+  kill(WorkerPids("a").at(2), SIGKILL);
+  EXPECT_EQ(a.Wait(seconds(60)).exit_code, 0);
+  EXPECT_EQ(b.Wait(seconds(60)).exit_code, 0);
+  EXPECT_EQ(Difference(NumbersOf("a"), NumbersOf("alone")), "");
+  EXPECT_EQ(Difference(NumbersOf("b"), NumbersOf("alone")), "");
+  EXPECT_TRUE(Summary("b").at("recoveries").empty());
+}
+
+// A checkpoint whose write hangs for 20 s holds training up, and is no death.
+TEST_F(Elastic, ASlowDiskIsNoDeath) {
+  const auto settings = Settings({"run.steps=1200", "checkpoint.every=400"});
+  MustTrain("undisturbed",
+            settings + std::vector<std::string>{"--workers", "1"});
+  Command command(TrainArguments(
+      "slow", settings + std::vector<std::string>{"--workers", "4"}));
+  ASSERT_TRUE(WaitForRows(command, "slow", 5));
+  // Whoever opens a pipe to write waits for somebody who reads.
+  const std::string layers = folder_ / "slow/checkpoints/step-00000400/layers";
+  std::filesystem::create_directories(layers);
+  const std::string pipe = layers + "/layer-003.safetensors.tmp";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  ASSERT_TRUE(WaitForRows(command, "slow", 795));
+  std::this_thread::sleep_for(seconds(20));
+  EXPECT_TRUE(command.Running());
+  {
+    std::ifstream reader(pipe, std::ios::binary);
+    std::string all(std::istreambuf_iterator<char>(reader), {});
+  }
+  const CommandResult result = command.Wait(seconds(60));
+  EXPECT_EQ(result.exit_code, 0) << result.output << Logs("slow");
+  EXPECT_EQ(Difference(NumbersOf("slow"), NumbersOf("undisturbed")), "");
+  EXPECT_TRUE(Summary("slow").at("recoveries").empty());
+  const std::string events = ReadText(folder_ / "slow/events.jsonl");
+  EXPECT_EQ(CountOf("checkpoint 400 was given up", events), 1)
+      << "a pipe cannot be synchronised: " << events;
+}
+
+TEST_F(Elastic, AMachineUnderFullLoadIsNoDeath) {
+  const auto settings = Settings({"run.steps=200", "cluster.lease=1s"});
+  MustTrain("undisturbed",
+            settings + std::vector<std::string>{"--workers", "1"});
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> load;
+  for (unsigned i = 0; i < 6 * std::thread::hardware_concurrency(); ++i) {
+    load.emplace_back([&] {
+      while (!stop) {
+      }
+    });
+  }
+  Command command(TrainArguments(
+      "loaded", settings + std::vector<std::string>{"--workers", "4"}));
+  const CommandResult result = command.Wait(seconds(240));
+  stop = true;
+  for (std::thread& thread : load) thread.join();
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_EQ(Difference(NumbersOf("loaded"), NumbersOf("undisturbed")), "");
+  EXPECT_TRUE(Summary("loaded").at("recoveries").empty())
+      << Summary("loaded").dump();
+}
+
+}  // namespace
+}  // namespace gimbal
