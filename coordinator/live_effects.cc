@@ -80,8 +80,9 @@ absl::Status LiveEffects::SaveLeftOut(const LeftOut& left_out) {
 }
 
 absl::Status LiveEffects::DropCheckpointsAfter(int64_t last) {
-  GIMBAL_RETURN_IF_ERROR(catalogue_.RemoveAfter(last));
-  return folder_.store->ForgetCheckpointsAfter(last);
+  GIMBAL_ASSIGN_OR_RETURN(const bool some_left, catalogue_.RemoveAfter(last));
+  // Older ones may have been pruned: then the run begins again.
+  return folder_.store->ForgetCheckpointsAfter(some_left ? last : 0);
 }
 
 absl::StatusOr<RunHistory> LiveEffects::History() {

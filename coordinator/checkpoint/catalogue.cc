@@ -143,12 +143,17 @@ absl::Status Catalogue::RemoveLeftovers() const {
   return absl::OkStatus();
 }
 
-absl::Status Catalogue::RemoveAfter(int64_t last) const {
+absl::StatusOr<bool> Catalogue::RemoveAfter(int64_t last) const {
+  bool some_left = false;
   for (int64_t update : StepFolders(root_)) {
-    if (update <= last || IsOfAnotherRun(Folder(update), run_id_)) continue;
-    GIMBAL_RETURN_IF_ERROR(RemoveFolder(Folder(update)));
+    if (IsOfAnotherRun(Folder(update), run_id_)) continue;
+    if (update > last) {
+      GIMBAL_RETURN_IF_ERROR(RemoveFolder(Folder(update)));
+    } else if (IsCommitted(Folder(update))) {
+      some_left = true;
+    }
   }
-  return absl::OkStatus();
+  return some_left;
 }
 
 absl::Status Catalogue::Commit(const Manifest& manifest) const {

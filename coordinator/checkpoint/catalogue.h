@@ -57,7 +57,8 @@ class Catalogue {
   // Removes step folders without COMMIT: what a crash left behind.
   absl::Status RemoveLeftovers() const;
   // Removes the checkpoints of the run beyond update `last`, committed or not.
-  absl::Status RemoveAfter(int64_t last) const;
+  // Whether committed ones are left.
+  absl::StatusOr<bool> RemoveAfter(int64_t last) const;
   // Checks that every file is there with its size, then writes the manifest,
   // COMMIT and `latest`, then prunes, also step folders that were given up. On
   // an error the checkpoint does not count; what goes wrong after COMMIT is a

@@ -79,6 +79,18 @@ TEST(Catalogue, KeepsTheNewest) {
   EXPECT_FALSE(fs::exists(catalogue.Folder(100)));
 }
 
+TEST(Catalogue, RemovesWhatIsVoid) {
+  TempDir dir;
+  const Catalogue catalogue(dir.path(), "r", 9);
+  for (int64_t update : {100, 200, 300}) Commit(catalogue, update);
+  WriteFiles(catalogue, 400);
+  EXPECT_EQ(*catalogue.RemoveAfter(200), true);
+  EXPECT_THAT(CommittedCheckpoints(dir.path()), ElementsAre(100, 200));
+  EXPECT_FALSE(fs::exists(catalogue.Folder(400)));
+  EXPECT_EQ(*catalogue.RemoveAfter(99), false);
+  EXPECT_THAT(CommittedCheckpoints(dir.path()), IsEmpty());
+}
+
 TEST(Catalogue, FallsBackAndNamesTheBadFile) {
   TempDir dir;
   const Catalogue catalogue(dir.path(), "r", 5);

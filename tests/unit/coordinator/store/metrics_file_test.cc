@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
+#include <limits>
 
 #include "common/io/file.h"
 #include "tests/support/status_matchers.h"
@@ -38,6 +40,21 @@ TEST(MetricsRow, PrintsTheFewestDigitsThatReadBackTheSame) {
   ASSERT_OK_AND_ASSIGN(const MetricsRow read, ParseMetricsRow(ToJson(row)));
   EXPECT_EQ(read.loss, row.loss);
   EXPECT_EQ(read.valid_loss, row.valid_loss);
+  EXPECT_EQ(ToJson(read), ToJson(row));
+}
+
+// JSON has no word for them.
+TEST(MetricsRow, WhatIsNotFiniteIsNull) {
+  MetricsRow row = Row(1);
+  row.loss = std::numeric_limits<double>::quiet_NaN();
+  row.grad_norm = std::numeric_limits<double>::infinity();
+  row.left_out = "nan";
+  EXPECT_EQ(ToJson(row),
+            "{\"step\":1,\"loss\":null,\"lr\":0.001,\"grad_norm\":null,"
+            "\"tokens\":1024,\"seconds\":0.25,\"staleness\":[1,0],"
+            "\"left_out\":\"nan\"}");
+  ASSERT_OK_AND_ASSIGN(const MetricsRow read, ParseMetricsRow(ToJson(row)));
+  EXPECT_TRUE(std::isnan(read.loss));
   EXPECT_EQ(ToJson(read), ToJson(row));
 }
 

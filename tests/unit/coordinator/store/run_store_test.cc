@@ -98,6 +98,25 @@ TEST_P(RunStoreConformance, CheckpointsAreKeptAscendingAndOnce) {
   EXPECT_THAT(*store_->Checkpoints(), ElementsAre(200, 400));
 }
 
+TEST_P(RunStoreConformance, WhatIsLeftOutComesBack) {
+  EXPECT_THAT(*store_->LeftOuts(), IsEmpty());
+  const LeftOut first{21, 40, "nan", "why 'a'", 3};
+  const LeftOut second{50, 50, "loss_spike", "", 4};
+  ASSERT_THAT(store_->AddLeftOut(first), IsOk());
+  ASSERT_THAT(store_->AddLeftOut(second), IsOk());
+  EXPECT_THAT(*store_->LeftOuts(), ElementsAre(first, second));
+}
+
+TEST_P(RunStoreConformance, CheckpointsAreForgotten) {
+  for (int64_t update : {10, 20, 30}) {
+    ASSERT_THAT(store_->AddCheckpoint(update, 1), IsOk());
+  }
+  ASSERT_THAT(store_->ForgetCheckpointsAfter(20), IsOk());
+  EXPECT_THAT(*store_->Checkpoints(), ElementsAre(10, 20));
+  ASSERT_THAT(store_->ForgetCheckpointsAfter(0), IsOk());
+  EXPECT_THAT(*store_->Checkpoints(), IsEmpty());
+}
+
 TEST_P(RunStoreConformance, TheNewestDecisionsComeLast) {
   EXPECT_THAT(*store_->Decisions(5), IsEmpty());
   const StoredDecision a{1.25, "a", "why 'a'; --"};
