@@ -223,6 +223,28 @@ TEST_F(Elastic, ASlowDiskIsNoDeath) {
       << "a pipe cannot be synchronised: " << events;
 }
 
+// Schedulers announce the end of a job to any one process.
+TEST_F(Elastic, SignalsThatAreNotListedEndNothing) {
+  const auto settings = Settings({"run.steps=400"});
+  MustTrain("undisturbed",
+            settings + std::vector<std::string>{"--workers", "1"});
+  Command command(TrainArguments(
+      "signalled", settings + Settings({"cluster.stop_signals=[USR2]"}) +
+                       std::vector<std::string>{"--workers", "4"}));
+  ASSERT_TRUE(WaitForRows(command, "signalled", 50));
+  command.Signal(SIGUSR1);
+  kill(CoordinatorPid("signalled"), SIGTERM);
+  for (const int pid : WorkerPids("signalled")) kill(pid, SIGUSR1);
+  ASSERT_TRUE(WaitForRows(command, "signalled", 200));
+  const std::vector<int> workers = WorkerPids("signalled");
+  ASSERT_EQ(workers.size(), 4u);
+  kill(workers[2], SIGUSR2);
+  EXPECT_EQ(command.Wait(seconds(60)).exit_code, 4);
+  EXPECT_TRUE(Summary("signalled").at("recoveries").empty());
+  MustTrain("signalled", settings + std::vector<std::string>{"--resume"});
+  EXPECT_EQ(Difference(NumbersOf("signalled"), NumbersOf("undisturbed")), "");
+}
+
 TEST_F(Elastic, AMachineUnderFullLoadIsNoDeath) {
   const auto settings = Settings({"run.steps=200", "cluster.lease=1s"});
   MustTrain("undisturbed",
