@@ -145,11 +145,11 @@ absl::Status Catalogue::RemoveLeftovers() const {
 
 absl::StatusOr<bool> Catalogue::RemoveAfter(int64_t last) const {
   bool some_left = false;
-  for (int64_t update : StepFolders(root_)) {
+  for (int64_t update : CommittedCheckpoints(root_)) {
     if (IsOfAnotherRun(Folder(update), run_id_)) continue;
     if (update > last) {
       GIMBAL_RETURN_IF_ERROR(RemoveFolder(Folder(update)));
-    } else if (IsCommitted(Folder(update))) {
+    } else {
       some_left = true;
     }
   }

@@ -56,8 +56,8 @@ class Catalogue {
   absl::Status Claim() const;
   // Removes step folders without COMMIT: what a crash left behind.
   absl::Status RemoveLeftovers() const;
-  // Removes the checkpoints of the run beyond update `last`, committed or not.
-  // Whether committed ones are left.
+  // Removes the committed checkpoints of the run beyond update `last`; others may
+  // be written just now. Whether committed ones are left.
   absl::StatusOr<bool> RemoveAfter(int64_t last) const;
   // Checks that every file is there with its size, then writes the manifest,
   // COMMIT and `latest`, then prunes, also step folders that were given up. On

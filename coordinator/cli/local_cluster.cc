@@ -24,9 +24,10 @@ using std::chrono::milliseconds;
 constexpr base::Seconds kLongStart(5);
 // A worker that the coordinator has given up and that has not registered again
 // after this is hung. One that was never there may still be loading its
-// libraries.
+// libraries, and after a coordinator's restart all have to find it.
 constexpr base::Seconds kAway(2);
 constexpr base::Seconds kNeverCame(60);
+constexpr base::Seconds kFindsAgain(8);
 // Between two answers: after a longer silence (a machine that slept) nothing is
 // concluded from the first one.
 constexpr base::Seconds kLongSilence(3);
@@ -162,7 +163,7 @@ absl::Status LocalCluster::StartWorker(int index, base::SteadyTime now) {
            options_.stop_signals},
           LogPath(name)));
   worker.started = now;
-  worker.known = false;
+  worker.patience = kNeverCame;
   worker.absent_since.reset();
   return absl::OkStatus();
 }
@@ -194,7 +195,9 @@ absl::Status LocalCluster::ReviveCoordinator(base::SteadyTime now) {
   }
   options_.resume = true;
   // They have to find the new one first.
-  for (Worker& worker : workers_) worker.known = false;
+  for (Worker& worker : workers_) {
+    worker.patience = std::max(worker.patience, kFindsAgain);
+  }
   noted_.reset();
   return StartCoordinator();
 }
@@ -245,13 +248,13 @@ void LocalCluster::NoteStatus(const v1::GetStatusResponse& status,
     Worker& worker = workers_[i];
     if (!worker.process || worker.ended) continue;
     if (pids.contains(worker.process->pid())) {
-      worker.known = true;
+      worker.patience = kAway;
       worker.absent_since.reset();
       continue;
     }
     if (!worker.absent_since || silence) worker.absent_since = now;
     const base::Seconds away = now - *worker.absent_since;
-    if (away < (worker.known ? kAway : kNeverCame)) continue;
+    if (away < worker.patience) continue;
     options_.notice(absl::StrCat("worker-", i, " hangs: the coordinator has ",
                                  "not heard of it; kills it"));
     worker.process->Signal(SIGKILL);

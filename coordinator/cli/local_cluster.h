@@ -84,8 +84,8 @@ class LocalCluster {
     int short_lives = 0;  // ends in a row within kShortLife
     // By the coordinator's word, not to be restarted.
     std::optional<base::SteadyTime> ended;
-    bool known = false;                            // to the coordinator, once
-    std::optional<base::SteadyTime> absent_since;  // from its answers
+    base::Seconds patience;  // with its absence from the coordinator's answers
+    std::optional<base::SteadyTime> absent_since;
   };
 
   explicit LocalCluster(const ClusterOptions& options) : options_(options) {}
