@@ -53,7 +53,15 @@ class Files {
 
 // Oldest version that a forward in flight at the cut may have used.
 int64_t OldestToSave(int64_t update, const StageState& state) {
-  return std::max<int64_t>(0, update - state.stash().versions() + 1);
+  return std::max(state.spec().schedule.origin,
+                  update - state.stash().versions() + 1);
+}
+
+// The run goes over to other stages at this cut: its files were written by
+// stages with other delays, and nothing is in flight.
+bool GoesOver(int64_t update, const StageState& state) {
+  const int64_t origin = state.spec().schedule.origin;
+  return origin > 0 && update == origin;
 }
 
 absl::Status ReadWeights(Files* files, int64_t version, bool newest,
@@ -63,6 +71,20 @@ absl::Status ReadWeights(Files* files, int64_t version, bool newest,
         newest ? io::LayerFile(param.layer) : io::StashFile(param.layer),
         newest ? param.name : io::StashTensorName(version, param.name),
         ShapeOf(param), arena + param.offset));
+  }
+  return absl::OkStatus();
+}
+
+// A mitigation's own state begins at zero where the layer had no delay so far.
+absl::Status ReadUpdateState(Files* files, bool goes_over, StageState* state) {
+  for (const StateTensor<float>& tensor : state->update().State()) {
+    std::vector<float> values(static_cast<size_t>(tensor.size()));
+    const absl::Status read =
+        files->Read(io::OptimizerFile(tensor.layer), tensor.name,
+                    {tensor.rows, tensor.cols}, values.data());
+    if (goes_over && tensor.of_delay && absl::IsNotFound(read)) continue;
+    GIMBAL_RETURN_IF_ERROR(read);
+    tensor.Load(values.data());
   }
   return absl::OkStatus();
 }
@@ -181,7 +203,11 @@ absl::Status LoadStage(const std::string& folder, int64_t update,
                        StageState* state) {
   Files files(folder);
   WeightStash& stash = state->stash();
-  const int64_t end = state->predicts() ? update + 1 : update;
+  const bool goes_over = GoesOver(update, *state);
+  // As at update 0, the first forwards of new stages use the weights as they
+  // are: predictions were made for other delays.
+  const bool predicted = state->predicts() && !goes_over;
+  const int64_t end = predicted ? update + 1 : update;
   for (int64_t version = OldestToSave(update, *state); version < end;
        ++version) {
     GIMBAL_RETURN_IF_ERROR(ReadWeights(&files, version, false, state->table(),
@@ -190,14 +216,11 @@ absl::Status LoadStage(const std::string& folder, int64_t update,
   }
   GIMBAL_RETURN_IF_ERROR(ReadWeights(&files, update, true, state->table(),
                                      state->newest_to_fill(update)));
-  if (!state->predicts()) stash.Publish(update);
-  for (const StateTensor<float>& tensor : state->update().State()) {
-    std::vector<float> values(static_cast<size_t>(tensor.size()));
-    GIMBAL_RETURN_IF_ERROR(files.Read(io::OptimizerFile(tensor.layer),
-                                      tensor.name, {tensor.rows, tensor.cols},
-                                      values.data()));
-    tensor.Load(values.data());
+  if (state->predicts() && goes_over) {
+    std::copy_n(state->newest(), state->table().size(), stash.SlotFor(update));
   }
+  if (!predicted) stash.Publish(update);
+  GIMBAL_RETURN_IF_ERROR(ReadUpdateState(&files, goes_over, state));
   GIMBAL_RETURN_IF_ERROR(ReadInFlight(&files, update, state));
   state->Restored();
   return absl::OkStatus();

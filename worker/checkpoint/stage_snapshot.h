@@ -56,6 +56,10 @@ class StageSnapshot {
 // newest weights, the stashed versions that minibatches in flight need (or
 // their activations, without a stash), and the update rule's state. Errors name
 // the file and the tensor.
+//
+// At the cut after which the run goes over to these stages (`schedule.origin`)
+// only weights and the update rule's state are read, so the files may have been
+// written by any number of stages.
 absl::Status LoadStage(const std::string& folder, int64_t update,
                        StageState* state);
 

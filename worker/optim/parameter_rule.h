@@ -59,6 +59,8 @@ struct StateTensor {
   T* data = nullptr;
   // Instead of `data`: fp16 bits of a basis stored in half precision.
   uint16_t* half = nullptr;
+  // Only a stage with a delay has it.
+  bool of_delay = false;
 
   int64_t size() const { return rows * cols; }
   // Copies size() elements out, or back in; both are exact.

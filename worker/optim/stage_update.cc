@@ -145,8 +145,12 @@ void StageUpdate::FillBackwardWeights(const float* newest, float* out) const {
 void StageUpdate::AddState(const char* suffix, float* arena,
                            std::vector<StateTensor<float>>* state) const {
   for (const Param& p : table_.params()) {
-    state->push_back(
-        {p.name + suffix, p.layer, p.rows, p.cols, arena + p.offset});
+    state->push_back({.name = p.name + suffix,
+                      .layer = p.layer,
+                      .rows = p.rows,
+                      .cols = p.cols,
+                      .data = arena + p.offset,
+                      .of_delay = true});
   }
 }
 

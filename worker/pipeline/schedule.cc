@@ -14,18 +14,25 @@ bool Asynchronous(const ScheduleSpec& spec) {
          spec.kind == ScheduleKind::k2BW;
 }
 
-// The pipeline is empty between two segments; `sync_every` cuts the run into
-// them.
+// The pipeline is empty between two segments; `sync_every` and `origin` cut the
+// run into them.
 struct Segment {
   int64_t first = 1;  // update
   int64_t last = 0;
 };
 
 Segment SegmentOf(const ScheduleSpec& spec, int64_t update) {
-  const int64_t k = spec.sync_every;
-  if (k == 0) return {1, std::numeric_limits<int64_t>::max()};
-  const int64_t first = (update - 1) / k * k + 1;
-  return {first, first + k - 1};
+  Segment segment{1, std::numeric_limits<int64_t>::max()};
+  if (const int64_t k = spec.sync_every; k > 0) {
+    segment.first = (update - 1) / k * k + 1;
+    segment.last = segment.first + k - 1;
+  }
+  if (update > spec.origin) {
+    segment.first = std::max(segment.first, spec.origin + 1);
+  } else {
+    segment.last = std::min(segment.last, spec.origin);
+  }
+  return segment;
 }
 
 // Appends forwards and backwards of one update's microbatches [first, first+a)
@@ -85,10 +92,10 @@ int WarmupForwards(const ScheduleSpec& spec, int stage) {
 int64_t ForwardVersion(const ScheduleSpec& spec, int stage,
                        int64_t microbatch) {
   const int64_t group = microbatch / spec.accumulate;
-  if (spec.kind == ScheduleKind::k2BW) return std::max<int64_t>(0, group - 1);
   if (!Asynchronous(spec)) return group;
-  const int64_t behind = WarmupForwards(spec, stage);
   const int64_t start = SegmentOf(spec, group + 1).first - 1;
+  if (spec.kind == ScheduleKind::k2BW) return std::max(start, group - 1);
+  const int64_t behind = WarmupForwards(spec, stage);
   return std::max(start,
                   std::max<int64_t>(0, microbatch - behind) / spec.accumulate);
 }

@@ -36,6 +36,9 @@ struct ScheduleSpec {
   // Drain the pipeline every so many updates, so that every stage starts again
   // from one version (`periodic_sync`); 0: never. Async1F1B only.
   int64_t sync_every = 0;
+  // Update after which the run went over to these stages. The pipeline was
+  // empty then, and no version before it is ever asked for. 0: it began so.
+  int64_t origin = 0;
 };
 
 enum class ActionKind {
@@ -69,7 +72,7 @@ struct CutActions {
 // The first block, start + 1, begins with the warm-up: the forwards that are in
 // flight at the cut, with the versions they had when they first ran. So a run
 // that starts again at a cut computes what it would have computed anyway.
-// Requires start < update <= end.
+// Requires origin <= start < update <= end.
 std::vector<Action> BlockActions(const ScheduleSpec& spec, int stage,
                                  int64_t update, int64_t start, int64_t end,
                                  CutActions cut);

@@ -68,7 +68,8 @@ ModelSpec ModelSpecOf(const v1::RunConfig& config) {
 
 ScheduleSpec ScheduleSpecOf(const v1::RunConfig& config) {
   ScheduleSpec spec{.stages = config.pipeline().stages(),
-                    .accumulate = config.batch().accumulate()};
+                    .accumulate = config.batch().accumulate(),
+                    .origin = config.pipeline().origin()};
   switch (config.pipeline().schedule()) {
     case v1::SCHEDULE_KIND_1F1B:
       spec.kind = ScheduleKind::k1F1B;

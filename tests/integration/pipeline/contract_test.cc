@@ -140,6 +140,55 @@ void ExpectContract(const PipelineOptions& given, bool leaves_out = false) {
   if (!leaves_out) ExpectContract(given, /*leaves_out=*/true);
 }
 
+// Four stages up to update 7, then `stages` up to 12.
+struct GoingOver {
+  explicit GoingOver(const PipelineOptions& given) : options(given) {
+    options.checkpoint_root = folder.path();
+    options.cuts = {{7, {.snapshot = true}}};
+    PipelineOptions first = options;
+    first.updates = 7;
+    first.fed_updates = 12;
+    EXPECT_THAT(RunPipeline(first).status, IsOk());
+    options.cuts = {{10, {.snapshot = true}}};
+  }
+
+  PipelineResult Run(int stages, int64_t start, int workers) {
+    PipelineOptions rest = options;
+    rest.schedule.stages = stages;
+    rest.schedule.origin = 7;
+    rest.start = start;
+    rest.workers = workers;
+    PipelineResult result = RunPipeline(rest);
+    EXPECT_THAT(result.status, IsOk());
+    return result;
+  }
+
+  const test_support::TempDir folder;
+  PipelineOptions options;
+};
+
+// A run goes over to more and to fewer stages: the same numbers on any workers
+// and after a restart, and staleness grows from 0 again.
+void ExpectGoesOver(const PipelineOptions& options) {
+  GoingOver run(options);
+  for (const int stages : {1, 2, 3}) {
+    SCOPED_TRACE(stages);
+    const PipelineResult one = run.Run(stages, 7, 1);
+    ASSERT_EQ(one.losses.size(), 5u);
+    for (int64_t update = 8; update <= 12; ++update) {
+      const int64_t sync = options.schedule.sync_every;
+      const int64_t empty =
+          sync > 0 ? std::max<int64_t>(7, (update - 1) / sync * sync) : 7;
+      EXPECT_EQ(one.staleness.at(update)[0],
+                std::min<int64_t>(stages - 1, update - empty - 1));
+    }
+    EXPECT_TRUE(run.Run(stages, 7, stages).SameNumbers(one));
+    const PipelineResult restarted = run.Run(stages, 10, 1);
+    EXPECT_EQ(restarted.losses.at(12), one.losses.at(12));
+    EXPECT_EQ(restarted.weights, one.weights);
+  }
+}
+
 class EveryOptimizer
     : public ::testing::TestWithParam<test_support::NamedOptimizer> {};
 
@@ -147,6 +196,30 @@ TEST_P(EveryOptimizer, HoldsTheContract) {
   PipelineOptions options = OptionsOf({ScheduleKind::kAsync1F1B, 4, 1});
   options.optimizer = GetParam().spec;
   ExpectContract(options);
+}
+
+TEST_P(EveryOptimizer, GoesOverToOtherStages) {
+  PipelineOptions options = OptionsOf({ScheduleKind::kAsync1F1B, 4, 1});
+  options.optimizer = GetParam().spec;
+  ExpectGoesOver(options);
+}
+
+// Weights, moments and bases come along whole: where no stage has a delay, the
+// number of stages cannot be seen.
+TEST_P(EveryOptimizer, GoesOnWithEveryNumberOfASynchronousRun) {
+  PipelineOptions options = OptionsOf({ScheduleKind::kGPipe, 4, 3});
+  options.optimizer = GetParam().spec;
+  options.cuts.clear();
+  const PipelineResult whole = RunPipeline(options);
+  ASSERT_THAT(whole.status, IsOk());
+  GoingOver run(options);
+  for (const int stages : {1, 2, 3, 4}) {
+    const PipelineResult rest = run.Run(stages, 7, 1);
+    for (const auto& [update, loss] : rest.losses) {
+      EXPECT_EQ(loss, whole.losses.at(update)) << update;
+    }
+    EXPECT_EQ(rest.weights, whole.weights) << stages << " stages";
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(, EveryOptimizer,
@@ -172,6 +245,28 @@ TEST_P(EveryMitigation, HoldsTheContract) {
   for (const int accumulate : {1, 2}) {
     ExpectContract(Options(4, accumulate));
   }
+}
+
+TEST_P(EveryMitigation, GoesOverToOtherStages) {
+  ExpectGoesOver(Options(4, 1));
+}
+
+// Where the pipeline runs empty anyway, going over to the same stages changes
+// nothing: what a mitigation knows comes along.
+TEST_P(EveryMitigation, KeepsItsStateWhenItGoesOver) {
+  // The first version after an origin is not predicted.
+  if (GetParam().spec.weight_prediction) GTEST_SKIP();
+  PipelineOptions options = Options(4, 1);
+  options.cuts.clear();
+  options.schedule.sync_every = 7;
+  const PipelineResult whole = RunPipeline(options);
+  ASSERT_THAT(whole.status, IsOk());
+  GoingOver run(options);
+  const PipelineResult rest = run.Run(4, 7, 1);
+  for (const auto& [update, loss] : rest.losses) {
+    EXPECT_EQ(loss, whole.losses.at(update)) << update;
+  }
+  EXPECT_EQ(rest.weights, whole.weights);
 }
 
 // It does something where there is delay, and nothing where there is none.

@@ -78,6 +78,22 @@ TEST(Schedule, PeriodicSyncDrainsThePipeline) {
   EXPECT_EQ(InFlightAfter(spec, 0, 4, 9).end, 6);
 }
 
+TEST(Schedule, AnOriginIsAnEmptyPipelineAmongOtherUpdates) {
+  const ScheduleSpec spec{.stages = 3, .sync_every = 3, .origin = 4};
+  EXPECT_THAT(Program(spec, 0, 4, 7),
+              ElementsAre("F4@4", "F5@4", "B4@4", "U5", "B5@4", "U6", "F6@6",
+                          "B6@6", "U7"));
+  EXPECT_EQ(InFlightAfter(spec, 0, 4, 9).end, 4) << "nothing is in flight";
+  EXPECT_EQ(OldestVersionNeeded(spec, 0, 4), 4);
+  EXPECT_EQ(OldestVersionNeeded(spec, 0, 5), 4);
+  const ScheduleSpec two{
+      .kind = ScheduleKind::k2BW, .stages = 2, .accumulate = 2, .origin = 3};
+  EXPECT_THAT(
+      Program(two, 1, 3, 6),
+      ElementsAre("F6@3", "B6@3", "F7@3", "B7@3", "U4", "F8@3", "B8@3", "F9@3",
+                  "B9@3", "U5", "F10@4", "B10@4", "F11@4", "B11@4", "U6"));
+}
+
 TEST(Schedule, WithoutAStashOneVersionIsEnough) {
   const ScheduleSpec spec{.stages = 4, .stash = false};
   EXPECT_EQ(WeightVersions(spec, 0), 1);
@@ -176,6 +192,46 @@ TEST_P(EverySchedule, RestartsAtACutWithTheSameVersions) {
         }
       }
       EXPECT_EQ(again.begin()->first, start * a);
+    }
+  }
+}
+
+// A run that goes over to these stages after update o does what one that begins
+// with them does, everything o updates later.
+TEST_P(EverySchedule, BeginsAtItsOriginAsAtZero) {
+  const auto [kind, stages, a] = GetParam();
+  const int64_t origin = 5, end = 2 * stages + 3;
+  for (const bool stash : {true, false}) {
+    const ScheduleSpec plain{
+        .kind = kind, .stages = stages, .accumulate = a, .stash = stash};
+    ScheduleSpec later = plain;
+    later.origin = origin;
+    const auto actions = [&](int stage, int64_t update, int64_t start) {
+      auto shifted = BlockActions(plain, stage, update, start, end, {});
+      for (Action& x : shifted) {
+        const bool microbatch =
+            x.kind == ActionKind::kForward || x.kind == ActionKind::kBackward;
+        x.index += microbatch ? origin * a : origin;
+        if (microbatch) x.version += origin;
+      }
+      return shifted;
+    };
+    for (int s = 0; s < stages; ++s) {
+      for (int64_t t = 1; t <= end; ++t) {
+        for (const int64_t start : {int64_t{0}, t / 2}) {
+          EXPECT_EQ(BlockActions(later, s, origin + t, origin + start,
+                                 origin + end, {}),
+                    actions(s, t, start));
+        }
+        EXPECT_EQ(ExpectedStaleness(later, s, origin + t),
+                  ExpectedStaleness(plain, s, t));
+        EXPECT_EQ(OldestVersionNeeded(later, s, origin + t),
+                  OldestVersionNeeded(plain, s, t) + origin);
+        EXPECT_EQ(InFlightAfter(later, s, origin + t, origin + end).end,
+                  InFlightAfter(plain, s, t, end).end + origin * a);
+      }
+      EXPECT_EQ(OldestVersionNeeded(later, s, origin), origin);
+      EXPECT_EQ(InFlightAfter(later, s, origin, origin + end).end, origin * a);
     }
   }
 }
