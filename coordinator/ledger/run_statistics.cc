@@ -12,7 +12,7 @@ constexpr double kRateSeconds = 5;
 }  // namespace
 
 RunStatistics::RunStatistics(const worker::ScheduleSpec& schedule)
-    : stages_(schedule.stages) {
+    : origin_(schedule.origin), stages_(schedule.stages) {
   for (int stage = 0; stage < schedule.stages; ++stage) {
     stages_[stage].delay = worker::Delay(schedule, stage);
   }
@@ -29,10 +29,11 @@ void RunStatistics::Add(const MetricsRow& row) {
     valid_loss_ = row.valid_loss;
     valid_update_ = row.step;
   }
-  for (size_t stage = 0; stage < stages_.size(); ++stage) {
+  for (size_t stage = 0; stage < stages_.size() && row.step > origin_;
+       ++stage) {
     StageStaleness& stats = stages_[stage];
     stats.max = std::max(stats.max, row.staleness[stage]);
-    if (row.step > stats.delay) {
+    if (row.step > origin_ + stats.delay) {
       stats.sum += row.staleness[stage];
       ++stats.count;
     }

@@ -26,7 +26,8 @@ class RunStatistics {
   std::optional<double> smoothed_loss() const;
   std::optional<double> valid_loss() const { return valid_loss_; }
   std::optional<int64_t> valid_update() const { return valid_update_; }
-  // Mean over the updates after the stage's warm-up; 0 before there is one.
+  // Of the present stages: rows up to `schedule.origin` are of others. Mean
+  // over the updates after the stage's warm-up; 0 before there is one.
   double staleness_mean(int stage) const;
   int64_t staleness_max(int stage) const { return stages_[stage].max; }
   // Over the newest seconds of training; 0 before there are two rows.
@@ -44,6 +45,7 @@ class RunStatistics {
     int64_t tokens;
   };
 
+  int64_t origin_;
   std::vector<StageStaleness> stages_;
   std::optional<MetricsRow> last_;
   std::deque<double> losses_;

@@ -204,6 +204,8 @@ absl::Status RunController::RestartFromNewest() {
   GIMBAL_ASSIGN_OR_RETURN(const std::vector<MetricsRow> rows,
                           effects_.KeepRows(newest));
   for (const MetricsRow& row : rows) {
+    // Those up to there are of other stages.
+    if (row.step <= schedule_.origin) continue;
     if (static_cast<int>(row.staleness.size()) == stages_) continue;
     return absl::DataLossError(
         absl::StrCat("metrics.jsonl:", row.step, ": staleness of ",

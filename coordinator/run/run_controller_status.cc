@@ -103,8 +103,9 @@ void RunController::FillStage(int stage, v1::StageView& view) const {
       LayersOf(setup_.plan[stage], stage == 0, stage == stages_ - 1));
   view.set_weight_version(ledger_.version(stage));
   view.set_delay_expected(worker::Delay(schedule_, stage));
-  if (statistics_.last().has_value()) {
-    view.set_staleness(statistics_.last()->staleness[stage]);
+  if (const auto& last = statistics_.last();
+      last.has_value() && last->step > schedule_.origin) {
+    view.set_staleness(last->staleness[stage]);
   }
   view.set_staleness_mean(statistics_.staleness_mean(stage));
   view.set_staleness_max(statistics_.staleness_max(stage));
@@ -112,7 +113,8 @@ void RunController::FillStage(int stage, v1::StageView& view) const {
   if (rotates_) {
     const int64_t version = ledger_.version(stage);
     const auto rules = refresh_.rules(stage);
-    view.set_refreshes(worker::RefreshesDone(rules, version));
+    view.set_refreshes(worker::RefreshesDone(rules, version) -
+                       worker::RefreshesDone(rules, schedule_.origin));
     for (const worker::RefreshRule& rule : rules) {
       if (rule.from <= version + 1) view.set_refresh_period(rule.period);
     }
