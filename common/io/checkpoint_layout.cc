@@ -34,6 +34,9 @@ std::optional<int64_t> ParseStepFolderName(std::string_view name) {
 
 std::string LayerFile(int layer) { return FileIn("layers", layer); }
 std::string OptimizerFile(int layer) { return FileIn("optimizer", layer); }
+bool IsLayerOrOptimizerFile(std::string_view path) {
+  return path.starts_with("layers/") || path.starts_with("optimizer/");
+}
 std::string StashFile(int layer) { return FileIn("stash", layer); }
 
 std::string StashTensorName(int64_t version, std::string_view parameter) {

@@ -23,7 +23,10 @@ std::string StepFolderName(int64_t update);  // "step-00000200"
 std::optional<int64_t> ParseStepFolderName(std::string_view name);
 std::string LayerFile(int layer);      // "layers/layer-003.safetensors"
 std::string OptimizerFile(int layer);  // "optimizer/layer-003.safetensors"
-std::string StashFile(int layer);      // "stash/layer-003.safetensors"
+// Weights and optimizer state; the other files are about what is in flight, and
+// belong to the stages that wrote them.
+bool IsLayerOrOptimizerFile(std::string_view path);
+std::string StashFile(int layer);  // "stash/layer-003.safetensors"
 std::string StashTensorName(int64_t version, std::string_view parameter);
 std::string InFlightFile(int stage);  // "in_flight/stage-002.safetensors"
 std::string InFlightTensorName(int64_t microbatch);  // "m812"

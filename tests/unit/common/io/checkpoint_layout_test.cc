@@ -29,5 +29,12 @@ TEST(CheckpointLayoutTest, NamesFilesAndStashedTensors) {
   EXPECT_EQ(StashTensorName(197, "blocks.0.q"), "v197/blocks.0.q");
 }
 
+TEST(CheckpointLayout, TellsWhatNoStageCountShowsIn) {
+  EXPECT_TRUE(IsLayerOrOptimizerFile(LayerFile(3)));
+  EXPECT_TRUE(IsLayerOrOptimizerFile(OptimizerFile(3)));
+  EXPECT_FALSE(IsLayerOrOptimizerFile(StashFile(3)));
+  EXPECT_FALSE(IsLayerOrOptimizerFile(InFlightFile(3)));
+}
+
 }  // namespace
 }  // namespace gimbal::io
