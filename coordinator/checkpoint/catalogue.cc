@@ -81,6 +81,12 @@ void RemoveOrWarn(const std::string& folder) {
 
 }  // namespace
 
+std::string CheckpointRoot(const std::string& run_dir,
+                           const v1::RunConfig& config) {
+  return config.checkpoint().dir().empty() ? run_dir + "/checkpoints"
+                                           : config.checkpoint().dir();
+}
+
 std::vector<int64_t> CommittedCheckpoints(const std::string& root) {
   std::vector<int64_t> updates = StepFolders(root);
   std::erase_if(updates, [&](int64_t update) {

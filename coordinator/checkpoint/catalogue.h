@@ -22,8 +22,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "coordinator/checkpoint/manifest.h"
+#include "gimbal/v1/run_config.pb.h"
 
 namespace gimbal::coordinator {
+
+// Folder of a run's checkpoints.
+std::string CheckpointRoot(const std::string& run_dir,
+                           const v1::RunConfig& config);
 
 // Updates of the committed checkpoints below `root`, ascending; empty when the
 // folder does not exist. Whether they are good is not looked at.

@@ -19,6 +19,18 @@ absl::Status MemoryRunStore::SetIdentity(const RunIdentity& identity) {
   return absl::OkStatus();
 }
 
+absl::Status MemoryRunStore::ChangeLayout(const LayoutChange& change) {
+  if (!identity_.has_value()) {
+    return absl::NotFoundError("the store holds no run");
+  }
+  identity_->config_digest = change.config_digest;
+  identity_->config_yaml = change.config_yaml;
+  refresh_changes_ = change.refresh_changes;
+  decisions_.push_back(change.decision);
+  ++counters_["generation"];
+  return absl::OkStatus();
+}
+
 absl::StatusOr<int64_t> MemoryRunStore::Next(const std::string& counter) {
   return ++counters_[counter];
 }

@@ -12,6 +12,7 @@ class MemoryRunStore final : public RunStore {
  public:
   absl::StatusOr<std::optional<RunIdentity>> Identity() override;
   absl::Status SetIdentity(const RunIdentity& identity) override;
+  absl::Status ChangeLayout(const LayoutChange& change) override;
   absl::StatusOr<int64_t> Next(const std::string& counter) override;
   absl::StatusOr<int64_t> Count(const std::string& counter) override;
   absl::Status AddCheckpoint(int64_t update, double unix_seconds) override;

@@ -37,6 +37,14 @@ struct StoredDecision {
                          const StoredDecision&) = default;
 };
 
+// What changes when a run goes over to other stages.
+struct LayoutChange {
+  std::string config_digest;
+  std::string config_yaml;
+  std::vector<RefreshChange> refresh_changes;  // instead of all that there are
+  StoredDecision decision;
+};
+
 class RunStore {
  public:
   virtual ~RunStore() = default;
@@ -45,6 +53,11 @@ class RunStore {
   virtual absl::StatusOr<std::optional<RunIdentity>> Identity() = 0;
   // ALREADY_EXISTS when the store has one.
   virtual absl::Status SetIdentity(const RunIdentity& identity) = 0;
+
+  // Takes the change over into the identity, whole or not at all, and skips a
+  // generation: what is held of the former stages counts no more. NOT_FOUND
+  // without an identity.
+  virtual absl::Status ChangeLayout(const LayoutChange& change) = 0;
 
   // Adds one to a named counter that starts at 0; the new value.
   virtual absl::StatusOr<int64_t> Next(const std::string& counter) = 0;

@@ -161,6 +161,14 @@ class SqliteRunStore final : public RunStore {
     return insert.Run();
   }
 
+  absl::Status ChangeLayout(const LayoutChange& change) override {
+    GIMBAL_RETURN_IF_ERROR(Execute("BEGIN IMMEDIATE"));
+    absl::Status changed = WriteLayout(change);
+    if (changed.ok()) changed = Execute("COMMIT");
+    if (!changed.ok()) Execute("ROLLBACK").IgnoreError();
+    return changed;
+  }
+
   absl::StatusOr<int64_t> Next(const std::string& counter) override {
     Statement upsert = Make(
         "INSERT INTO counters VALUES(?, 1) "
@@ -326,6 +334,25 @@ class SqliteRunStore final : public RunStore {
   }
 
  private:
+  // Inside a transaction.
+  absl::Status WriteLayout(const LayoutChange& change) {
+    GIMBAL_ASSIGN_OR_RETURN(const auto held, Identity());
+    if (!held.has_value()) {
+      return absl::NotFoundError(absl::StrCat(path_, " holds no run"));
+    }
+    Statement update =
+        Make("UPDATE identity SET config_digest = ?, config_yaml = ?");
+    update.Bind(0, change.config_digest);
+    update.Bind(1, change.config_yaml);
+    GIMBAL_RETURN_IF_ERROR(update.Run());
+    GIMBAL_RETURN_IF_ERROR(Execute("DELETE FROM refresh_changes"));
+    for (const RefreshChange& refresh : change.refresh_changes) {
+      GIMBAL_RETURN_IF_ERROR(AddRefreshChange(refresh));
+    }
+    GIMBAL_RETURN_IF_ERROR(AddDecision(change.decision));
+    return Next("generation").status();
+  }
+
   Statement Make(const char* sql) { return Statement(db_.get(), path_, sql); }
 
   absl::Status Execute(const std::string& sql) {

@@ -42,5 +42,20 @@ TEST(RunStatistics, SumsUpTheRows) {
   EXPECT_EQ(statistics.staleness_mean(1), 0);
 }
 
+// Staleness is that of the present stages; the rest is about the whole run.
+TEST(RunStatistics, TakesRowsOfFormerStages) {
+  RunStatistics statistics({.stages = 2, .origin = 10});
+  for (int64_t step = 1; step <= 20; ++step) {
+    MetricsRow row = Row(step);
+    row.staleness = {std::min<int64_t>(1, step - 11), 0};
+    if (step <= 10) row.staleness = {7};
+    statistics.Add(row);
+  }
+  EXPECT_EQ(*statistics.smoothed_loss(), 10.5);
+  EXPECT_EQ(statistics.staleness_max(0), 1);
+  EXPECT_EQ(statistics.staleness_mean(0), 1) << "the new warm-up is left out";
+  EXPECT_EQ(statistics.staleness_max(1), 0);
+}
+
 }  // namespace
 }  // namespace gimbal::coordinator

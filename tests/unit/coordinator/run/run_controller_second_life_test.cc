@@ -37,6 +37,34 @@ TEST(RunController, ASecondLifeGoesOnFromTheNewestCheckpoint) {
   EXPECT_EQ(status.last_checkpoint(), 20);
 }
 
+TEST(RunController, ASecondLifeMayHaveOtherStages) {
+  FakeCluster first(2, 2);
+  Start(first, 2);
+  Train(first, 23);
+  for (int64_t id : {1, 2}) {
+    while (first.WriteSnapshot(id)) {
+    }
+  }
+  ASSERT_THAT(first.effects.committed, ElementsAre(10, 20));
+  RunSetup setup = FakeSetup(3, 1);
+  setup.config.mutable_pipeline()->set_origin(20);
+  FakeEffects effects = first.effects;
+  RunController second(setup, effects);
+  ASSERT_THAT(second.Open(), IsOk());
+  const auto status = second.Status(first.now);
+  EXPECT_EQ(status.update(), 20);
+  ASSERT_EQ(status.stages_size(), 3);
+  EXPECT_FALSE(status.stages(0).has_staleness()) << "none of its own yet";
+  EXPECT_EQ(status.stages(0).staleness_max(), 0);
+
+  setup.config.mutable_pipeline()->set_origin(19);
+  effects = first.effects;
+  RunController third(setup, effects);
+  EXPECT_THAT(third.Open(),
+              StatusIs(absl::StatusCode::kDataLoss,
+                       HasSubstr("20: staleness of 2 stages, expected 3")));
+}
+
 // Workers that still hold their stages go on with them.
 TEST(RunController, ASecondLifeTakesUpWhatIsHeld) {
   FakeCluster cluster(3, 3);

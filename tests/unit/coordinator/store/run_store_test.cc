@@ -54,6 +54,28 @@ TEST_P(RunStoreConformance, TheIdentityIsSetOnce) {
               StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("demo-1")));
 }
 
+TEST_P(RunStoreConformance, ALayoutChangesAsAWhole) {
+  const StoredDecision decision{.unix_seconds = 3, .what = "2 stages"};
+  const RefreshChange two{.from = 5, .periods = {2, 2}, .asked = true};
+  const LayoutChange change{.config_digest = "def",
+                            .config_yaml = "run: {name: \"e\"}\n",
+                            .refresh_changes = {two},
+                            .decision = decision};
+  EXPECT_THAT(store_->ChangeLayout(change),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("holds no run")));
+  EXPECT_THAT(*store_->Decisions(5), IsEmpty());
+  ASSERT_THAT(store_->SetIdentity({"demo-1", "abc", "", "text"}), IsOk());
+  ASSERT_THAT(store_->AddRefreshChange({.from = 5, .periods = {1, 2, 3}}),
+              IsOk());
+  ASSERT_EQ(*store_->Next("generation"), 1);
+  ASSERT_THAT(store_->ChangeLayout(change), IsOk());
+  const RunIdentity expected{"demo-1", "def", change.config_yaml, "text"};
+  EXPECT_EQ(*store_->Identity(), expected);
+  EXPECT_THAT(*store_->RefreshChanges(), ElementsAre(two));
+  EXPECT_THAT(*store_->Decisions(5), ElementsAre(decision));
+  EXPECT_EQ(*store_->Next("generation"), 3);
+}
+
 TEST_P(RunStoreConformance, RefreshChangesComeBackExactly) {
   EXPECT_THAT(*store_->RefreshChanges(), IsEmpty());
   const RefreshChange first{.from = 21,

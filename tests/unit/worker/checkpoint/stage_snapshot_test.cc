@@ -36,7 +36,7 @@ const StageStateSpec kSpec{
     .schedule = kSchedule,
     .index = 1,
     .update = {.optimizer = {.kind = OptimizerKind::kBasisRotation},
-               .lr = {.kind = LrKind::kConstant, .peak = 0.01}}};
+               .lr = {.kind = LrKind::kConstant, .peak = 0.01, .steps = 20}}};
 
 // A state as after `updates` updates with random gradients.
 std::unique_ptr<StageState> Trained(int64_t updates) {
@@ -110,6 +110,63 @@ TEST(StageSnapshot, RefusesToWriteWhatIsNotFinite) {
   EXPECT_THAT(snapshot.Write(folder.path()),
               StatusIs(absl::StatusCode::kFailedPrecondition,
                        HasSubstr("optimizer/layer-")));
+}
+
+// What a stage of another layout needs of the files at the cut of its origin:
+// weights and the optimizer's state, no more.
+TEST(StageSnapshot, AtItsOriginAStageNeedsNoFormerStages) {
+  const TempDir folder;
+  const auto state = Trained(7);
+  StageSnapshot snapshot;
+  snapshot.Copy(7, *state);
+  ASSERT_THAT(snapshot.Write(folder.path()), IsOk());
+  std::filesystem::remove_all(folder / "stash");
+  StageStateSpec other = kSpec;
+  other.schedule.origin = 7;
+  other.update.mitigation = {.weight_prediction = true, .error_feedback = true};
+  StageState loaded(other);
+  ASSERT_THAT(LoadStage(folder.path(), 7, &loaded), IsOk());
+  EXPECT_EQ(loaded.stash().oldest(), 7);
+  for (int64_t i = 0; i < state->table().size(); ++i) {
+    ASSERT_EQ(loaded.newest()[i], state->newest()[i]);
+    ASSERT_EQ(loaded.ForwardWeights(7)[i], state->newest()[i]) << "as at 0";
+  }
+  const auto before = state->update().State(), now = loaded.update().State();
+  ASSERT_GT(now.size(), before.size()) << "no stage had an error to feed back";
+  for (size_t k = 0; k < now.size(); ++k) {
+    for (int64_t i = 0; i < now[k].size(); ++i) {
+      ASSERT_EQ(now[k].data[i], k < before.size() ? before[k].data[i] : 0);
+    }
+  }
+  // The next snapshot asks for no version before the origin.
+  std::vector<float> grads(static_cast<size_t>(loaded.table().size()), 0.1f);
+  loaded.Advance(8, 0, 1.0, false, grads.data());
+  snapshot.Copy(8, loaded);
+  ASSERT_THAT(snapshot.Write(folder.path()), IsOk());
+  StageState again(other);
+  ASSERT_THAT(LoadStage(folder.path(), 8, &again), IsOk());
+  ExpectSame(loaded, again);
+}
+
+TEST(StageSnapshot, MissingStateIsAnErrorAnywhereElse) {
+  const TempDir folder;
+  const auto state = Trained(7);
+  StageSnapshot snapshot;
+  snapshot.Copy(7, *state);
+  ASSERT_THAT(snapshot.Write(folder.path()), IsOk());
+  StageStateSpec other = kSpec;
+  other.update.mitigation = {.error_feedback = true};
+  StageState feeds_back(other);
+  EXPECT_THAT(LoadStage(folder.path(), 7, &feeds_back),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr(".u")));
+  other = kSpec;
+  other.schedule.origin = 7;
+  other.update.optimizer.rotation.source = RotationSource::kSecond;
+  std::filesystem::remove(folder / io::OptimizerFile(3));
+  StageState rotates(other);
+  EXPECT_THAT(
+      LoadStage(folder.path(), 7, &rotates),
+      StatusIs(absl::StatusCode::kNotFound, HasSubstr(io::OptimizerFile(3))));
 }
 
 TEST(StageSnapshot, MissingAndForeignFilesAreNamed) {
