@@ -40,11 +40,6 @@ constexpr milliseconds kShutdownGrace{2000};
 // How long the end is told to those who watch the run.
 constexpr milliseconds kTellTheEnd{2000};
 
-std::string CheckpointRoot(const Coordinator::Options& options) {
-  const std::string& dir = options.config.checkpoint().dir();
-  return dir.empty() ? options.run_dir + "/checkpoints" : dir;
-}
-
 }  // namespace
 
 struct Coordinator::Impl {
@@ -125,10 +120,10 @@ absl::Status Coordinator::Impl::BindPorts() {
 }
 
 absl::Status Coordinator::Impl::TakeUpRun() {
-  const v1::RunConfig& config = options.config;
+  v1::RunConfig& config = options.config;
   GIMBAL_ASSIGN_OR_RETURN(const std::vector<v1::StagePlacement> plan,
                           PlanStages(config));
-  const std::string root = CheckpointRoot(options);
+  const std::string root = CheckpointRoot(options.run_dir, config);
   // A run that never was has no checkpoints: those there are another's.
   if (!RunFolder::HoldsRun(options.run_dir)) {
     GIMBAL_RETURN_IF_ERROR(CheckUnused(root));
@@ -139,6 +134,7 @@ absl::Status Coordinator::Impl::TakeUpRun() {
   }
   GIMBAL_ASSIGN_OR_RETURN(
       folder, RunFolder::Take(options.run_dir, config, data, options.resume));
+  config = folder->config;
   GIMBAL_RETURN_IF_ERROR(io::CheckWritable(root));
   catalogue.emplace(root, folder->identity.run_id, config.checkpoint().keep());
   GIMBAL_RETURN_IF_ERROR(catalogue->Claim());

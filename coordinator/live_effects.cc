@@ -162,6 +162,17 @@ absl::StatusOr<int64_t> LiveEffects::NewestCheckpoint() {
         " was committed; is the folder mounted, was it moved (checkpoint.dir)? "
         "To begin again at update 0, start a new run in another folder"));
   }
+  const v1::PipelineSection& pipeline = folder_.config.pipeline();
+  if (newest.update < pipeline.origin()) {
+    return absl::DataLossError(absl::StrCat(
+        catalogue_.root(), ": the checkpoint of update ", pipeline.origin(),
+        ", from which the run goes on with ", pipeline.stages(),
+        " stages, is damaged or gone, and older ones belong to the stages "
+        "before; `gimbal checkpoint reshard ",
+        folder_.run_dir, " --stages ", pipeline.stages(),
+        " --out NEW_RUN_DIR` goes over to them again, from update ",
+        newest.update));
+  }
   // For people: the run goes on without it, on a full disk too.
   if (const absl::Status named = catalogue_.SetLatest(newest.update);
       !named.ok()) {

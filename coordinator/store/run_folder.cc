@@ -13,19 +13,12 @@
 #include "common/base/status_macros.h"
 #include "common/config/run_config_io.h"
 #include "common/io/file.h"
+#include "coordinator/layout/go_over.h"
+#include "coordinator/layout/layout_change.h"
 #include "coordinator/store/sqlite_run_store.h"
 
 namespace gimbal::coordinator {
 namespace {
-
-// Tells two runs of one config apart.
-RunIdentity NewIdentity(const v1::RunConfig& config, const std::string& data) {
-  std::random_device random;
-  return {.run_id = absl::StrFormat("%s-%08x", config.run().name(), random()),
-          .config_digest = config::ConfigDigest(config),
-          .config_yaml = config::ToYaml(config),
-          .data = data};
-}
 
 std::string DatabasePath(const std::string& run_dir) {
   return run_dir + "/coordinator.db";
@@ -47,22 +40,46 @@ absl::Status CheckSameData(const std::string& run_dir, const std::string& held,
   return absl::OkStatus();
 }
 
-absl::Status CheckSameConfig(const std::string& run_dir,
-                             const RunIdentity& held,
-                             const v1::RunConfig& config) {
-  if (held.config_digest == config::ConfigDigest(config)) {
-    return absl::OkStatus();
+// Goes over to the stages of `config` when they are not those that are held.
+absl::StatusOr<WentOver> TakeUp(const std::string& run_dir,
+                                const RunIdentity& identity,
+                                const v1::RunConfig& config, RunStore& store) {
+  if (identity.config_digest == config::ConfigDigest(config)) {
+    return WentOver{.config = config};
   }
-  const auto held_config =
-      config::ParseRunConfig(held.config_yaml, DatabasePath(run_dir), {});
-  return absl::FailedPreconditionError(absl::StrCat(
-      run_dir, ": holds a run of another config (",
-      held_config.ok() ? config::FirstDifference(config, *held_config)
-                       : "written by another release",
-      "); resume it with its own config, or choose another folder"));
+  const auto held =
+      config::ParseRunConfig(identity.config_yaml, DatabasePath(run_dir), {});
+  absl::StatusOr<Continuation> next =
+      held.ok() ? Continue(config, *held)
+                : absl::FailedPreconditionError("written by another release");
+  if (absl::IsFailedPrecondition(next.status())) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        run_dir, ": holds a run of another config (", next.status().message(),
+        "); resume it with its own config, or choose another folder"));
+  }
+  GIMBAL_RETURN_IF_ERROR(next.status());
+  if (!next->other_stages) return WentOver{.config = next->config};
+  return GoOver(run_dir, identity, next->config, *held, store);
+}
+
+// Only a run that was there before has one.
+absl::Status CheckNoOrigin(const v1::RunConfig& config) {
+  if (config.pipeline().origin() == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("pipeline.origin: a run begins at update 0, not after ",
+                   config.pipeline().origin(),
+                   "; leave it out: `gimbal checkpoint reshard` sets it"));
 }
 
 }  // namespace
+
+RunIdentity NewIdentity(const v1::RunConfig& config, const std::string& data) {
+  std::random_device random;
+  return {.run_id = absl::StrFormat("%s-%08x", config.run().name(), random()),
+          .config_digest = config::ConfigDigest(config),
+          .config_yaml = config::ToYaml(config),
+          .data = data};
+}
 
 bool RunFolder::HoldsRun(const std::string& run_dir) {
   std::error_code error;
@@ -85,14 +102,18 @@ absl::StatusOr<RunFolder> RunFolder::Take(const std::string& run_dir,
                           OpenSqliteRunStore(DatabasePath(run_dir)));
   GIMBAL_ASSIGN_OR_RETURN(std::optional<RunIdentity> identity,
                           store->Identity());
+  WentOver taken{.config = config};
   if (identity.has_value()) {
-    GIMBAL_RETURN_IF_ERROR(CheckSameConfig(run_dir, *identity, config));
     GIMBAL_RETURN_IF_ERROR(CheckSameData(run_dir, identity->data, data));
+    GIMBAL_ASSIGN_OR_RETURN(taken, TakeUp(run_dir, *identity, config, *store));
+    GIMBAL_ASSIGN_OR_RETURN(identity, store->Identity());
+  } else {
+    GIMBAL_RETURN_IF_ERROR(CheckNoOrigin(config));
   }
   std::error_code ignored;
   std::filesystem::remove(run_dir + "/coordinator.json", ignored);
   GIMBAL_RETURN_IF_ERROR(io::WriteFileAtomically(run_dir + "/config.yaml",
-                                                 config::ToYaml(config)));
+                                                 config::ToYaml(taken.config)));
   if (!identity.has_value()) {
     identity = NewIdentity(config, data);
     GIMBAL_RETURN_IF_ERROR(store->SetIdentity(*identity));
@@ -101,7 +122,9 @@ absl::StatusOr<RunFolder> RunFolder::Take(const std::string& run_dir,
                           MetricsFile::Open(run_dir + "/metrics.jsonl"));
   GIMBAL_ASSIGN_OR_RETURN(EventFile events,
                           EventFile::Open(run_dir + "/events.jsonl"));
+  if (!taken.decision.what.empty()) events.Append(taken.decision);
   return RunFolder{.run_dir = run_dir,
+                   .config = std::move(taken.config),
                    .lock = std::move(lock),
                    .identity = *std::move(identity),
                    .store = std::move(store),
