@@ -16,7 +16,6 @@
 #include "common/rpc/status_conversion.h"
 #include "coordinator/checkpoint/catalogue.h"
 #include "coordinator/cli/format.h"
-#include "coordinator/cli/trained_model.h"
 #include "gimbal/v1/admin_service.grpc.pb.h"
 
 namespace gimbal::cli {
@@ -39,8 +38,8 @@ absl::Status ToStatus(const grpc::Status& status, const std::string& address) {
 bool IsFinished(const std::string& run_dir) {
   const auto config = config::LoadRunConfig(run_dir + "/config.yaml", {});
   if (!config.ok()) return false;
-  const std::vector<int64_t> committed =
-      coordinator::CommittedCheckpoints(CheckpointRoot(run_dir, *config));
+  const std::vector<int64_t> committed = coordinator::CommittedCheckpoints(
+      coordinator::CheckpointRoot(run_dir, *config));
   return !committed.empty() && committed.back() >= config->run().steps();
 }
 

@@ -12,7 +12,6 @@
 #include "coordinator/checkpoint/manifest.h"
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/format.h"
-#include "coordinator/cli/trained_model.h"
 
 namespace gimbal::cli {
 namespace {
@@ -26,7 +25,7 @@ absl::StatusOr<std::vector<std::string>> Folders(const std::string& run_dir) {
   }
   GIMBAL_ASSIGN_OR_RETURN(const v1::RunConfig config,
                           config::LoadRunConfig(run_dir + "/config.yaml", {}));
-  const std::string root = CheckpointRoot(run_dir, config);
+  const std::string root = coordinator::CheckpointRoot(run_dir, config);
   std::vector<std::string> folders;
   for (const int64_t update : coordinator::CommittedCheckpoints(root)) {
     folders.push_back(absl::StrCat(root, "/", io::StepFolderName(update)));
@@ -84,6 +83,17 @@ int RunCheckpointList(const std::string& run_dir) {
 int RunCheckpointVerify(const std::string& run_dir) {
   const absl::Status status = Verify(run_dir);
   return status.ok() ? kDone : Fail(status);
+}
+
+int RunCheckpointReshard(const coordinator::ReshardOptions& options) {
+  const auto made = coordinator::Reshard(options);
+  if (!made.ok()) return Fail(made.status());
+  std::printf(
+      "%s: %s, from the checkpoint of update %lld\n"
+      "next:\n  gimbal train --run-dir %s --resume\n",
+      options.out.c_str(), made->decision.c_str(),
+      static_cast<long long>(made->update), ShellWord(options.out).c_str());
+  return kDone;
 }
 
 }  // namespace gimbal::cli

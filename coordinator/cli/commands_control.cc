@@ -45,7 +45,35 @@ CLI::App* AddVerb(CLI::App& app, const std::string& name,
   return verb;
 }
 
-// `checkpoint ls` and `checkpoint verify`, which need no coordinator.
+void AddReshard(CLI::App* checkpoint, int* exit_code) {
+  CLI::App* verb = checkpoint->add_subcommand(
+      "reshard",
+      "Makes a run folder that goes on from a checkpoint with other stages: "
+      "weights,\nmoments and bases are kept, the pipeline begins empty.");
+  auto options = std::make_shared<coordinator::ReshardOptions>();
+  AddRunDir(verb, &options->run_dir, "run folder; stays as it is")->required();
+  verb->add_option("--stages", options->stages,
+                   "number of stages to go on with")
+      ->required()
+      ->check(WholeNumber(1));
+  verb->add_option("--split", options->split,
+                   "blocks of each stage, by commas [evenly by work]")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(WholeNumber(1));
+  verb->add_option("--out", options->out, "run folder to make")->required();
+  verb->add_option("--update", options->update,
+                   "update of the checkpoint [the newest good one]")
+      ->check(WholeNumber<int64_t>(1));
+  verb->footer(
+      "Example:\n  gimbal checkpoint reshard runs/deep --stages 2 --out "
+      "runs/shallow\n  gimbal train --run-dir runs/shallow --resume\n\n"
+      "In place, from the newest checkpoint:\n  gimbal train --run-dir "
+      "runs/deep --resume --set pipeline.stages=2");
+  verb->callback([=] { *exit_code = RunCheckpointReshard(*options); });
+}
+
+// What needs no coordinator.
 void AddCheckpointFolder(CLI::App* checkpoint, int* exit_code) {
   auto run_dir = std::make_shared<std::string>();
   CLI::App* list = checkpoint->add_subcommand(
@@ -58,6 +86,7 @@ void AddCheckpointFolder(CLI::App* checkpoint, int* exit_code) {
   AddRunDir(verify, run_dir.get(), "run folder")->required();
   verify->footer("Example:\n  gimbal checkpoint verify --run-dir runs/first");
   verify->callback([=] { *exit_code = RunCheckpointVerify(*run_dir); });
+  AddReshard(checkpoint, exit_code);
 }
 
 void AddRefresh(CLI::App& app, int* exit_code) {
@@ -89,8 +118,8 @@ void AddControlCommands(CLI::App& app, int* exit_code) {
           CommandRequest::VERB_RESUME, exit_code);
   AddCheckpointFolder(
       AddVerb(app, "checkpoint",
-              "Writes a checkpoint soon, without a pause; with ls or verify: "
-              "looks at those there are.",
+              "Writes a checkpoint soon, without a pause; with ls, verify or "
+              "reshard: about those there are.",
               CommandRequest::VERB_CHECKPOINT, exit_code),
       exit_code);
   AddVerb(app, "drain",

@@ -49,7 +49,8 @@ void AddTrain(CLI::App& app, int* exit_code) {
           ->capture_default_str();
   CLI::Option* resume = verb->add_flag(
       "--resume", request.resume,
-      "go on with the run in --run-dir from its newest checkpoint");
+      "go on with the run in --run-dir from its newest checkpoint; another "
+      "pipeline.stages is taken over there");
   CLI::Option* log_level =
       verb->add_option("--log-level", options->log_level,
                        "of coordinator and workers: debug, info, warning, "

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -19,7 +20,7 @@
 #include "coordinator/cli/admin_client.h"
 #include "coordinator/cli/format.h"
 #include "coordinator/cli/port_check.h"
-#include "coordinator/cli/trained_model.h"
+#include "coordinator/layout/layout_change.h"
 #include "worker/compute/cuda_plugin.h"
 #include "worker/data/batch_sampler.h"
 #include "worker/data/token_source.h"
@@ -108,8 +109,20 @@ absl::Status CheckRunFolderFree(const std::string& dir) {
   return CheckRunFolderCanBeMade(dir);
 }
 
+absl::Status CheckNewRun(const TrainPlan& plan) {
+  if (const int64_t origin = plan.config.pipeline().origin(); origin > 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "pipeline.origin: ", origin,
+        ", but a new run begins at update 0; set "
+        "it to 0, or go on with a run of other stages: `gimbal checkpoint "
+        "reshard`"));
+  }
+  return CheckRunFolderFree(plan.run_dir);
+}
+
 absl::Status CheckCheckpointDir(const TrainPlan& plan, bool resume) {
-  const std::string root = CheckpointRoot(plan.run_dir, plan.config);
+  const std::string root =
+      coordinator::CheckpointRoot(plan.run_dir, plan.config);
   GIMBAL_RETURN_IF_ERROR(
       CheckCanBeMade(root, "the folder of the checkpoints", "checkpoint.dir"));
   return resume ? absl::OkStatus() : coordinator::CheckUnused(root);
@@ -119,7 +132,7 @@ absl::Status CheckCheckpointDir(const TrainPlan& plan, bool resume) {
 absl::Status CheckDatabase(const std::string& dir,
                            const v1::RunConfig& config) {
   const std::string path = dir + "/coordinator.db";
-  const std::string root = CheckpointRoot(dir, config);
+  const std::string root = coordinator::CheckpointRoot(dir, config);
   std::error_code error;
   const bool began = !coordinator::CheckUnused(root).ok();
   if (!began || fs::exists(path, error)) return absl::OkStatus();
@@ -133,16 +146,34 @@ absl::Status CheckDatabase(const std::string& dir,
       "--run-dir and no --resume"));
 }
 
-absl::Status CheckResumable(const std::string& dir,
-                            const v1::RunConfig& config) {
-  GIMBAL_ASSIGN_OR_RETURN(const v1::RunConfig held,
-                          config::LoadRunConfig(dir + "/config.yaml", {}));
-  if (config::ConfigDigest(held) != config::ConfigDigest(config)) {
+// The layout is taken over from the folder, unless other stages are asked for.
+absl::Status TakeLayout(const std::string& dir, const v1::RunConfig& held,
+                        TrainPlan* plan) {
+  const int64_t origin = plan->config.pipeline().origin();
+  absl::StatusOr<coordinator::Continuation> next =
+      coordinator::Continue(plan->config, held);
+  if (absl::IsFailedPrecondition(next.status())) {
     return absl::FailedPreconditionError(absl::StrCat(
         "--resume: ", dir, " holds a run of another config (",
-        config::FirstDifference(config, held),
+        next.status().message(),
         "; `there` is the run folder); use that config or another --run-dir"));
   }
+  GIMBAL_RETURN_IF_ERROR(next.status());
+  if (origin != 0 && origin != held.pipeline().origin()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "pipeline.origin: ", origin, " here, ", held.pipeline().origin(),
+        " in ", dir, "; leave it out: going over to other stages sets it"));
+  }
+  if (next->other_stages) plan->stages_before = held.pipeline().stages();
+  plan->config = std::move(next->config);
+  return absl::OkStatus();
+}
+
+absl::Status CheckResumable(TrainPlan* plan) {
+  const std::string& dir = plan->run_dir;
+  GIMBAL_ASSIGN_OR_RETURN(const v1::RunConfig held,
+                          config::LoadRunConfig(dir + "/config.yaml", {}));
+  GIMBAL_RETURN_IF_ERROR(TakeLayout(dir, held, plan));
   GIMBAL_RETURN_IF_ERROR(CheckDatabase(dir, held));
   const absl::StatusOr<std::string> address = CoordinatorAddress(dir);
   if (address.ok() &&
@@ -240,8 +271,8 @@ absl::StatusOr<TrainPlan> Preflight(const TrainRequest& request,
   plan.run_dir = request.run_dir.empty()
                      ? DefaultRunDir(config.run().name(), unix_seconds)
                      : request.run_dir;
-  GIMBAL_RETURN_IF_ERROR(request.resume ? CheckResumable(plan.run_dir, config)
-                                        : CheckRunFolderFree(plan.run_dir));
+  GIMBAL_RETURN_IF_ERROR(request.resume ? CheckResumable(&plan)
+                                        : CheckNewRun(plan));
   GIMBAL_RETURN_IF_ERROR(CheckCheckpointDir(plan, request.resume));
   GIMBAL_RETURN_IF_ERROR(CheckAddresses(config.cluster()));
   return plan;

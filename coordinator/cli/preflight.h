@@ -23,13 +23,14 @@ struct TrainPlan {
   v1::RunConfig config;  // resolved; every path is absolute
   std::string run_dir;
   int workers = 1;
+  int stages_before = 0;  // a run that goes over to others had so many, else 0
 };
 
 // Loads the config and checks it against the machine: data readable, within
 // the vocabulary and long enough for training and evaluations; run folder free
-// (or, with `resume`, of the same config) and writable; folder of the
-// checkpoints writable and free; addresses free; device present. Writes
-// nothing. `unix_seconds` names a run folder that was not given.
+// (or, with `resume`, of the same config, the stages apart) and writable;
+// folder of the checkpoints writable and free; addresses free; device present.
+// Writes nothing. `unix_seconds` names a run folder that was not given.
 absl::StatusOr<TrainPlan> Preflight(const TrainRequest& request,
                                     double unix_seconds);
 

@@ -195,6 +195,12 @@ int RunLocal(const TrainOptions& options, const SignalQueue& signals) {
   }
   std::printf("run folder %s: %d stages on %d workers\n", plan->run_dir.c_str(),
               plan->config.pipeline().stages(), plan->workers);
+  if (plan->stages_before > 0) {
+    std::printf(
+        "the run goes over to them from %d stages, at its newest "
+        "checkpoint\n",
+        plan->stages_before);
+  }
   std::fflush(stdout);
   Display display(Display::OnTerminal(), options.log_every);
   const auto cluster = LocalCluster::Start(

@@ -16,12 +16,6 @@
 
 namespace gimbal::cli {
 
-std::string CheckpointRoot(const std::string& run_dir,
-                           const v1::RunConfig& config) {
-  return config.checkpoint().dir().empty() ? run_dir + "/checkpoints"
-                                           : config.checkpoint().dir();
-}
-
 TrainedModel::TrainedModel(v1::RunConfig config, int64_t update)
     : config_(std::move(config)),
       update_(update),
@@ -40,7 +34,7 @@ absl::StatusOr<std::unique_ptr<TrainedModel>> TrainedModel::Load(
   }
   GIMBAL_ASSIGN_OR_RETURN(v1::RunConfig config,
                           config::LoadRunConfig(run_dir + "/config.yaml", {}));
-  const std::string root = CheckpointRoot(run_dir, config);
+  const std::string root = coordinator::CheckpointRoot(run_dir, config);
   const coordinator::NewestGood newest = coordinator::FindNewestGood(root);
   for (const absl::Status& bad : newest.passed_over) {
     std::fprintf(stderr, "gimbal: passed over a checkpoint: %s\n",

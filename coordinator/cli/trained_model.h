@@ -13,10 +13,6 @@
 
 namespace gimbal::cli {
 
-// Folder of a run's checkpoints.
-std::string CheckpointRoot(const std::string& run_dir,
-                           const v1::RunConfig& config);
-
 // Not thread-safe.
 class TrainedModel {
  public:

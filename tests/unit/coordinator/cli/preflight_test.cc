@@ -81,6 +81,39 @@ TEST_F(PreflightTest, WorkersAreAtMostOnePerStage) {
                                 HasSubstr("--workers 5: expected 1 to 4")));
 }
 
+TEST_F(PreflightTest, AResumedRunMayHaveOtherStages) {
+  MakeRun();
+  request_.resume = true;
+  ASSERT_OK_AND_ASSIGN(TrainPlan plan, Check());
+  EXPECT_EQ(plan.stages_before, 0);
+  request_.overrides = {"pipeline.stages=2"};
+  ASSERT_OK_AND_ASSIGN(plan, Check());
+  EXPECT_EQ(plan.stages_before, 4);
+  EXPECT_EQ(plan.config.pipeline().stages(), 2);
+  EXPECT_EQ(plan.workers, 2);
+  request_.overrides.push_back("optimizer.lr=0.5");
+  EXPECT_THAT(Check(),
+              StatusIs(StatusCode::kFailedPrecondition,
+                       HasSubstr("optimizer.lr: 0.5 here, 0.001 there")));
+}
+
+TEST_F(PreflightTest, TheOriginIsTheRunFoldersOwn) {
+  request_.overrides = {"pipeline.origin=5"};
+  EXPECT_THAT(Check(), StatusIs(StatusCode::kInvalidArgument,
+                                HasSubstr("a new run begins at update 0")));
+  request_.overrides = {};
+  MakeRun();
+  std::string yaml = *io::ReadFile(dir_ / "run/config.yaml");
+  yaml.replace(yaml.find("origin: 0"), 9, "origin: 5");
+  ASSERT_THAT(io::WriteFileAtomically(dir_ / "run/config.yaml", yaml), IsOk());
+  request_.resume = true;
+  ASSERT_OK_AND_ASSIGN(const TrainPlan plan, Check());
+  EXPECT_EQ(plan.config.pipeline().origin(), 5);
+  request_.overrides = {"pipeline.origin=7"};
+  EXPECT_THAT(Check(), StatusIs(StatusCode::kInvalidArgument,
+                                HasSubstr("7 here, 5 in")));
+}
+
 TEST_F(PreflightTest, CudaNeedsABackEnd) {
   request_.device = "cuda";
   EXPECT_THAT(Check(), StatusIs(StatusCode::kFailedPrecondition,
