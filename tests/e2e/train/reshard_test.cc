@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <regex>
 #include <sstream>
+#include <thread>
 
 #include "tests/support/command.h"
 #include "tests/support/train_fixture.h"
@@ -190,6 +192,13 @@ TEST_F(ReshardTest, AResumedRunGoesOverInPlace) {
   }
   fs::copy(folder_ / "run", folder_ / "copy", fs::copy_options::recursive);
   const std::vector<std::string> two = {"--set", "pipeline.stages=2"};
+  // Killed while it goes over, at whatever moment.
+  std::mt19937 random(std::random_device{}());
+  for (int death = 0; death < 5; ++death) {
+    Command command(ResumeArguments("run", two));
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 300));
+    command.KillAll();
+  }
   {
     Command command(ResumeArguments("run", two));
     ASSERT_TRUE(WaitForRows(command, "run", 150)) << Logs("run");

@@ -179,14 +179,20 @@ void ExpectGoesOver(const PipelineOptions& options) {
       const int64_t sync = options.schedule.sync_every;
       const int64_t empty =
           sync > 0 ? std::max<int64_t>(7, (update - 1) / sync * sync) : 7;
+      const int64_t delay =
+          options.schedule.kind == ScheduleKind::k2BW ? 1 : stages - 1;
       EXPECT_EQ(one.staleness.at(update)[0],
-                std::min<int64_t>(stages - 1, update - empty - 1));
+                std::min(delay, update - empty - 1));
     }
     EXPECT_TRUE(run.Run(stages, 7, stages).SameNumbers(one));
     const PipelineResult restarted = run.Run(stages, 10, 1);
     EXPECT_EQ(restarted.losses.at(12), one.losses.at(12));
     EXPECT_EQ(restarted.weights, one.weights);
   }
+}
+
+TEST(GoingOver, WithTwoVersions) {
+  ExpectGoesOver(OptionsOf({ScheduleKind::k2BW, 4, 4}));
 }
 
 class EveryOptimizer
