@@ -2,10 +2,7 @@
 // of several machines meets.
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <csignal>
@@ -17,6 +14,7 @@
 #include <regex>
 #include <thread>
 
+#include "tests/support/free_port.h"
 #include "tests/support/train_fixture.h"
 
 namespace gimbal {
@@ -29,20 +27,8 @@ using test_support::Command;
 using test_support::CommandResult;
 using test_support::CountOf;
 using test_support::Difference;
+using test_support::FreePort;
 using test_support::ReadText;
-
-// A port of loopback that was free a moment ago.
-int FreePort() {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), size), 0);
-  EXPECT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  close(fd);
-  return ntohs(address.sin_port);
-}
 
 std::vector<std::string> Settings(const std::vector<std::string>& settings) {
   std::vector<std::string> argv;

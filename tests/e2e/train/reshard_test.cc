@@ -7,6 +7,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <regex>
@@ -14,6 +15,7 @@
 #include <thread>
 
 #include "tests/support/command.h"
+#include "tests/support/free_port.h"
 #include "tests/support/train_fixture.h"
 
 namespace gimbal {
@@ -222,6 +224,47 @@ TEST_F(ReshardTest, AResumedRunGoesOverInPlace) {
   const CommandResult compared = test_support::Run(
       {"gimbal", "compare", folder_ / "run", folder_ / "other"});
   EXPECT_EQ(compared.exit_code, 0) << compared.output;
+}
+
+// Workers outlive their coordinator with the stages they hold. Another one that
+// comes with other stages must not take these for its own.
+TEST_F(ReshardTest, WhatWorkersHoldOfFormerStagesIsDropped) {
+  const auto write = [this](const std::string& name, const char* stages) {
+    std::ofstream file(folder_ / name);
+    file << std::regex_replace(
+        std::regex_replace(ReadText(folder_ / "config.yaml"),
+                           std::regex("steps: 40"), "steps: 300"),
+        std::regex("stages: 4"), stages);
+    return folder_ / name;
+  };
+  const std::string four = write("four.yaml", "stages: 4");
+  const std::string two = write("two.yaml", "stages: 2");
+  const std::string address =
+      "127.0.0.1:" + std::to_string(test_support::FreePort());
+  const auto coordinator = [&](const std::string& config) {
+    return std::vector<std::string>{
+        "gimbal-coordinator", "--config", config,     "--run-dir",
+        folder_ / "run",      "--resume", "--listen", address};
+  };
+  std::vector<std::unique_ptr<Command>> workers;
+  for (int i = 0; i < 4; ++i) {
+    workers.push_back(std::make_unique<Command>(
+        std::vector<std::string>{"gimbal-worker", "--coordinator", address}));
+  }
+  {
+    Command first(coordinator(four));
+    ASSERT_TRUE(WaitForRows(first, "run", 100))
+        << first.Wait(std::chrono::seconds(5)).output;
+    first.KillAll();
+  }
+  ASSERT_EQ(Reshard("run", 2, "other").exit_code, 0);
+  Command second(coordinator(two));
+  const CommandResult result = second.Wait(std::chrono::seconds(120));
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  MustResume("other");
+  ASSERT_EQ(OriginOf("other"), OriginOf("run"));
+  ExpectStaleness("run", 4, 2, OriginOf("run"));
+  EXPECT_EQ(Difference(NumbersOf("run"), NumbersOf("other")), "");
 }
 
 // What is older than the origin belongs to the former stages.
