@@ -1,5 +1,6 @@
 #include "coordinator/layout/go_over.h"
 
+#include <limits>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -9,16 +10,28 @@
 #include "common/io/file.h"
 #include "coordinator/checkpoint/catalogue.h"
 #include "coordinator/layout/layout_change.h"
+#include "coordinator/layout/void_updates.h"
 #include "coordinator/planner/placement.h"
 #include "coordinator/store/metrics_file.h"
 
 namespace gimbal::coordinator {
 namespace {
 
+// What whoever resumes the run would drop first.
+absl::Status DropVoid(const Catalogue& catalogue, RunStore& store) {
+  GIMBAL_ASSIGN_OR_RETURN(const int64_t last, LastUpdateNotVoid(store));
+  if (last == std::numeric_limits<int64_t>::max()) return absl::OkStatus();
+  GIMBAL_ASSIGN_OR_RETURN(const bool some_left, catalogue.RemoveAfter(last));
+  // Older ones may have been pruned: then the run begins again.
+  return store.ForgetCheckpointsAfter(some_left ? last : 0);
+}
+
 // The newest good checkpoint, with all rows up to it.
 absl::StatusOr<int64_t> CutOf(const std::string& run_dir,
-                              const std::string& root,
+                              const Catalogue& catalogue,
                               const std::string& run_id, RunStore& store) {
+  const std::string& root = catalogue.root();
+  GIMBAL_RETURN_IF_ERROR(DropVoid(catalogue, store));
   const NewestGood newest = FindNewestGood(root, run_id);
   GIMBAL_ASSIGN_OR_RETURN(const std::vector<int64_t> committed,
                           store.Checkpoints());
@@ -41,9 +54,10 @@ absl::StatusOr<WentOver> GoOver(const std::string& run_dir,
                                 const RunIdentity& identity,
                                 const v1::RunConfig& wanted,
                                 const v1::RunConfig& held, RunStore& store) {
-  const std::string root = CheckpointRoot(run_dir, wanted);
+  const Catalogue catalogue(CheckpointRoot(run_dir, wanted), identity.run_id,
+                            wanted.checkpoint().keep());
   GIMBAL_ASSIGN_OR_RETURN(const int64_t cut,
-                          CutOf(run_dir, root, identity.run_id, store));
+                          CutOf(run_dir, catalogue, identity.run_id, store));
   WentOver result{.config = wanted};
   result.config.mutable_pipeline()->set_origin(cut);
   GIMBAL_ASSIGN_OR_RETURN(const std::vector<v1::StagePlacement> stages,
@@ -59,8 +73,8 @@ absl::StatusOr<WentOver> GoOver(const std::string& run_dir,
       .reason = absl::StrCat("asked for at --resume; ", words.blocks)};
   // Found damaged just now, and of the former stages: were they to come back to
   // life, the run would take them for its own.
-  const Catalogue catalogue(root, identity.run_id, wanted.checkpoint().keep());
   GIMBAL_RETURN_IF_ERROR(catalogue.RemoveAfter(cut).status());
+  GIMBAL_RETURN_IF_ERROR(store.ForgetCheckpointsAfter(cut));
   const std::string yaml = config::ToYaml(result.config);
   GIMBAL_RETURN_IF_ERROR(
       io::WriteFileAtomically(run_dir + "/config.yaml", yaml));

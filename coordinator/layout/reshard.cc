@@ -18,6 +18,7 @@
 #include "common/io/file.h"
 #include "coordinator/checkpoint/catalogue.h"
 #include "coordinator/layout/layout_change.h"
+#include "coordinator/layout/void_updates.h"
 #include "coordinator/planner/placement.h"
 #include "coordinator/run/run_controller.h"
 #include "coordinator/store/run_folder.h"
@@ -58,31 +59,38 @@ absl::StatusOr<Source> OpenSource(const std::string& run_dir) {
                 CheckpointRoot(run_dir, config)};
 }
 
-// Update of the newest good checkpoint.
-absl::StatusOr<int64_t> NewestUpdate(const Source& source) {
-  const NewestGood newest = FindNewestGood(source.root, source.identity.run_id);
-  if (newest.update > 0) return newest.update;
-  if (!newest.passed_over.empty()) return newest.passed_over.front();
-  return absl::NotFoundError(absl::StrCat(
-      source.root, ": no committed checkpoint of run ", source.identity.run_id,
-      " yet; one is written every checkpoint.every updates and at the end"));
-}
-
 absl::StatusOr<Manifest> GoodCheckpoint(const Source& source, int64_t update) {
   const std::string folder =
       absl::StrCat(source.root, "/", io::StepFolderName(update));
-  const std::vector<int64_t> there = CommittedCheckpoints(source.root);
-  if (std::ranges::find(there, update) == there.end()) {
-    return absl::NotFoundError(absl::StrCat(
-        folder, ": no committed checkpoint; there are those of updates [",
-        absl::StrJoin(there, ", "), "]"));
-  }
   GIMBAL_RETURN_IF_ERROR(VerifyCheckpoint(folder));
   GIMBAL_ASSIGN_OR_RETURN(Manifest manifest, ReadManifest(folder));
   if (manifest.run_id == source.identity.run_id) return manifest;
   return absl::FailedPreconditionError(
       absl::StrCat(folder, ": belongs to run ", manifest.run_id,
                    ", expected one of run ", source.identity.run_id));
+}
+
+// The one of the update, or the newest good one for 0.
+absl::StatusOr<Manifest> FindCheckpoint(const Source& source, int64_t update) {
+  std::vector<int64_t> there = CommittedCheckpoints(source.root);
+  GIMBAL_ASSIGN_OR_RETURN(const int64_t last, LastUpdateNotVoid(*source.store));
+  std::erase_if(there, [&](int64_t other) { return other > last; });
+  const bool any = update == 0 && !there.empty();
+  if (!any && std::ranges::find(there, update) == there.end()) {
+    return absl::NotFoundError(
+        absl::StrCat(source.root, ": no committed checkpoint",
+                     update > 0 ? absl::StrCat(" of update ", update) : "",
+                     " to go on from; there are those of updates [",
+                     absl::StrJoin(there, ", "), "]"));
+  }
+  if (!any) return GoodCheckpoint(source, update);
+  const absl::StatusOr<Manifest> newest = GoodCheckpoint(source, there.back());
+  if (newest.ok()) return newest;
+  for (there.pop_back(); !there.empty(); there.pop_back()) {
+    absl::StatusOr<Manifest> older = GoodCheckpoint(source, there.back());
+    if (older.ok()) return older;
+  }
+  return newest;
 }
 
 absl::StatusOr<v1::RunConfig> NewConfig(const ReshardOptions& options,
@@ -154,6 +162,14 @@ absl::Status WriteStore(const Source& source, const RunIdentity& identity,
   for (const RefreshChange& change : refreshes) {
     GIMBAL_RETURN_IF_ERROR(store->AddRefreshChange(change));
   }
+  // What guards have left out stays so; here everybody has gone back.
+  GIMBAL_RETURN_IF_ERROR(store->Next("generation").status());
+  GIMBAL_ASSIGN_OR_RETURN(const std::vector<LeftOut> left_outs,
+                          source.store->LeftOuts());
+  for (LeftOut left_out : left_outs) {
+    left_out.generation = 0;
+    GIMBAL_RETURN_IF_ERROR(store->AddLeftOut(left_out));
+  }
   GIMBAL_ASSIGN_OR_RETURN(const std::string numerics,
                           source.store->LastReason(kNumerics));
   GIMBAL_RETURN_IF_ERROR(
@@ -169,12 +185,9 @@ absl::Status WriteStore(const Source& source, const RunIdentity& identity,
 
 absl::StatusOr<Resharded> Reshard(const ReshardOptions& options) {
   GIMBAL_ASSIGN_OR_RETURN(const Source source, OpenSource(options.run_dir));
-  int64_t update = options.update;
-  if (update == 0) {
-    GIMBAL_ASSIGN_OR_RETURN(update, NewestUpdate(source));
-  }
   GIMBAL_ASSIGN_OR_RETURN(const Manifest manifest,
-                          GoodCheckpoint(source, update));
+                          FindCheckpoint(source, options.update));
+  const int64_t update = manifest.update;
   GIMBAL_ASSIGN_OR_RETURN(const v1::RunConfig config,
                           NewConfig(options, update));
   GIMBAL_ASSIGN_OR_RETURN(const std::vector<v1::StagePlacement> stages,

@@ -16,7 +16,8 @@ constexpr double kLeastDeviation = 1e-3;
 
 }  // namespace
 
-Guards::Guards(const v1::RunConfig& config) : config_(config.guards()) {}
+Guards::Guards(const v1::RunConfig& config)
+    : config_(config.guards()), earliest_(config.pipeline().origin() + 1) {}
 
 void Guards::Restart(const std::vector<MetricsRow>& rows) {
   losses_.clear();
@@ -94,7 +95,7 @@ absl::StatusOr<LeftOut> Guards::Decide(const char* kind, v1::GuardPolicy policy,
                    .reason = absl::StrCat(what, " (", name, ")")};
   if (policy == v1::GUARD_POLICY_ROLLBACK) {
     left_out.first =
-        std::max<int64_t>(1, update - config_.rollback_updates() + 1);
+        std::max(earliest_, update - config_.rollback_updates() + 1);
   }
   decisions_.push_back(left_out);
   return left_out;

@@ -49,6 +49,8 @@ class Guards {
                                  int64_t update, std::string what);
 
   const v1::GuardsSection config_;
+  // Nobody goes back beyond the origin: older checkpoints are of other stages.
+  const int64_t earliest_;
   std::vector<LeftOut> decisions_;
   std::deque<double> losses_;  // the newest, at most the window
 };

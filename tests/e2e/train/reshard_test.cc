@@ -317,7 +317,7 @@ TEST_F(ReshardTest, BadInputEndsWith2AndMakesNothing) {
   } kCases[] = {
       {"run", 9, {}, "9 stages need at least 9 layers, model.layers is 8"},
       {"run", 2, {"--split", "3,4"}, "sums to 7, model.layers is 8"},
-      {"run", 2, {"--update", "7"}, "no committed checkpoint; there are"},
+      {"run", 2, {"--update", "7"}, "no committed checkpoint of update 7"},
       {"run", 0, {}, "--stages"},
       {"none", 2, {}, "no committed checkpoint"},
       {"missing", 2, {}, "not a run folder"},

@@ -91,6 +91,41 @@ TEST_F(ReshardTest, AnyGoodCheckpointAndAnySplitWillDo) {
   EXPECT_EQ(Reshard(options_)->update, 10) << "the newest good one";
 }
 
+// A guard decided and the run ended before anybody went back.
+TEST_F(ReshardTest, WhatAGuardHasMadeVoidIsNotTaken) {
+  MakeTrainedFolder(dir_ / "run", {10, 20});
+  {
+    ASSERT_OK_AND_ASSIGN(
+        const RunFolder folder,
+        RunFolder::Take(dir_ / "run", TrainedConfig(4), kTrainedData, true));
+    ASSERT_EQ(*folder.store->Next("generation"), 1);
+    ASSERT_THAT(folder.store->AddLeftOut({.first = 15,
+                                          .last = 18,
+                                          .kind = "nan",
+                                          .reason = "update 18",
+                                          .generation = 1}),
+                IsOk());
+  }
+  options_.update = 20;
+  EXPECT_THAT(Reshard(options_),
+              StatusIs(StatusCode::kNotFound, HasSubstr("[10]")));
+  options_.update = 0;
+  EXPECT_EQ(Reshard(options_)->update, 10);
+  ASSERT_OK_AND_ASSIGN(
+      const RunFolder made,
+      RunFolder::Take(dir_ / "new", TrainedConfig(2), kTrainedData, true));
+  ASSERT_OK_AND_ASSIGN(const auto left_outs, made.store->LeftOuts());
+  ASSERT_EQ(left_outs.size(), 1u);
+  EXPECT_EQ(left_outs[0].first, 15);
+  EXPECT_LT(left_outs[0].generation, *made.store->Count("generation"));
+  // In place likewise.
+  ASSERT_OK_AND_ASSIGN(
+      const RunFolder again,
+      RunFolder::Take(dir_ / "run", TrainedConfig(2), kTrainedData, true));
+  EXPECT_EQ(again.config.pipeline().origin(), 10);
+  EXPECT_THAT(*again.store->Checkpoints(), ElementsAre(10));
+}
+
 TEST_F(ReshardTest, SaysWhatIsWrongAndLeavesNothing) {
   EXPECT_THAT(Reshard(options_),
               StatusIs(StatusCode::kNotFound, HasSubstr("not a run folder")));

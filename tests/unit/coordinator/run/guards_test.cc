@@ -55,6 +55,18 @@ TEST(Guards, StopSaysWhatAndWhere) {
                        HasSubstr("update 7: the loss is nan")));
 }
 
+TEST(Guards, NothingBeforeTheOriginIsLeftOut) {
+  v1::RunConfig config =
+      Config(v1::GUARD_POLICY_ROLLBACK, v1::GUARD_POLICY_SKIP, 0);
+  config.mutable_pipeline()->set_origin(30);
+  Guards guards(config);
+  LookAtUsual(guards, 31, 36);
+  MetricsRow row = Row(37, kNan);
+  ASSERT_OK_AND_ASSIGN(const auto verdict, guards.Look(&row));
+  EXPECT_EQ(verdict->first, 31);
+  EXPECT_EQ(verdict->last, 37);
+}
+
 TEST(Guards, SkipLeavesOutOneMinibatch) {
   Guards guards(Config(v1::GUARD_POLICY_SKIP, v1::GUARD_POLICY_SKIP, 0));
   LookAtUsual(guards, 1, 6);
