@@ -111,6 +111,10 @@ absl::Status LiveEffects::WriteRow(const MetricsRow& row) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<MetricsRow>> LiveEffects::Rows() {
+  return folder_.metrics.Rows();
+}
+
 absl::StatusOr<std::vector<MetricsRow>> LiveEffects::KeepRows(int64_t last) {
   return folder_.metrics.Keep(last);
 }

@@ -79,6 +79,9 @@ int main(int argc, char** argv) {
                  "a free one");
   app.add_option("--metrics-listen", options.metrics_listen,
                  "host:port of /metrics");
+  app.add_option("--snapshot-listen", options.snapshot_listen,
+                 "host:port at which other workers keep and fetch snapshots; "
+                 "empty: a free port at the address of --listen");
   app.add_option("--patience", patience,
                  "seconds without a coordinator before giving up")
       ->check(CLI::PositiveNumber);

@@ -63,17 +63,31 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(
   GIMBAL_ASSIGN_OR_RETURN(auto metrics_server,
                           obs::MetricsServer::Start(options.metrics_listen));
   GIMBAL_ASSIGN_OR_RETURN(auto listener, LinkListener::Start(options.listen));
+  auto store = std::make_unique<SnapshotStore>();
+  const std::string& links = listener->address();
+  GIMBAL_ASSIGN_OR_RETURN(
+      auto snapshot_server,
+      SnapshotServer::Start(
+          options.snapshot_listen.empty()
+              ? absl::StrCat(links.substr(0, links.rfind(':')), ":0")
+              : options.snapshot_listen,
+          *store));
   return std::unique_ptr<Worker>(new Worker(
-      options, signals, std::move(metrics_server), std::move(listener)));
+      options, signals, std::move(metrics_server), std::move(listener),
+      std::move(store), std::move(snapshot_server)));
 }
 
 Worker::Worker(const Options& options, const std::atomic<int>& signals,
                std::unique_ptr<obs::MetricsServer> metrics_server,
-               std::unique_ptr<LinkListener> listener)
+               std::unique_ptr<LinkListener> listener,
+               std::unique_ptr<SnapshotStore> store,
+               std::unique_ptr<SnapshotServer> snapshot_server)
     : options_(options),
       signals_(signals),
       metrics_server_(std::move(metrics_server)),
-      listener_(std::move(listener)) {
+      listener_(std::move(listener)),
+      store_(std::move(store)),
+      snapshot_server_(std::move(snapshot_server)) {
   heartbeat_ = std::thread([this] { HeartbeatLoop(); });
 }
 
@@ -119,16 +133,27 @@ bool Worker::Pause(milliseconds duration) const {
   return signals_ == 0;
 }
 
-absl::StatusOr<std::shared_ptr<SessionClient>> Worker::Register() {
+v1::RegisterRequest Worker::Registration() const {
   v1::RegisterRequest request;
   request.set_name(options_.name);
   request.set_data_address(listener_->address());
   request.set_metrics_address(metrics_server_->address());
   request.set_pid(getpid());
   request.set_numerics(compute::NumericsTag());
-  if (run_ != nullptr) {
-    if (auto holding = run_->Holding()) *request.mutable_holding() = *holding;
+  request.set_snapshot_address(snapshot_server_->address());
+  if (run_ == nullptr) return request;
+  if (auto holding = run_->Holding()) *request.mutable_holding() = *holding;
+  for (const auto& [stage, update] : store_->Keys()) {
+    v1::KeptSnapshot* kept = request.add_kept();
+    kept->set_stage(stage);
+    kept->set_update(update);
   }
+  return request;
+}
+
+absl::StatusOr<std::shared_ptr<SessionClient>> Worker::Register() {
+  const v1::RegisterRequest request = Registration();
+  store_->Renew();
   GIMBAL_ASSIGN_OR_RETURN(
       std::shared_ptr<SessionClient> session,
       SessionClient::Connect(options_.coordinator, request, options_.patience,
@@ -170,31 +195,44 @@ absl::StatusOr<int> Worker::FollowSession(SessionClient& session) {
 void Worker::Handle(v1::CoordinatorMessage message) {
   if (message.has_assignment()) {
     Replace(nullptr);
-    const auto& stages = message.assignment().stages();
+    const v1::Assignment& assignment = message.assignment();
+    store_->Begin(assignment.run_id(), assignment.since(),
+                  assignment.start_update());
+    const auto& stages = assignment.stages();
     base::LogInfo(
         absl::StrCat("generation ", message.generation(), ": ",
                      stages.empty() ? "hot spare"
                                     : absl::StrCat("stages ", stages[0], " to ",
                                                    stages[stages.size() - 1]),
-                     " from update ", message.assignment().start_update()));
+                     " from update ", assignment.start_update(),
+                     assignment.sources().empty() ? "" : ", kept in memory"));
     if (stages.empty()) return;
     fence_.Renew();
     Replace(std::make_unique<AssignmentRun>(
         message.generation(), std::move(*message.mutable_assignment()), data_,
-        *listener_, [this](v1::WorkerMessage out) { Send(std::move(out)); },
+        *listener_, *store_,
+        [this](v1::WorkerMessage out) { Send(std::move(out)); },
         [this] { return fence_.Await(); }));
-  } else if (message.has_probe_answer()) {
+    return;
+  }
+  if (message.has_probe_answer()) {
     fence_.Answered(message.probe_answer().number());
-  } else if (run_ == nullptr) {
+  } else if (message.has_committed() && message.committed().in_memory()) {
+    store_->DropBefore(message.committed().update());
+  } else if (message.has_given_up()) {
+    store_->DropAt(message.given_up().update());
+  }
+  if (run_ == nullptr) {
     return;
   } else if (message.has_rewire()) {
     base::LogInfo(absl::StrCat("generation ", message.generation(),
                                ": keeps its stages, connects edges ",
                                absl::StrJoin(message.rewire().edges(), ", ")));
     fence_.Renew();
+    store_->Confirm();
     run_->Rewire(message.generation(), message.rewire());
   } else if (message.has_committed()) {
-    run_->Committed(message.committed().update());
+    run_->Committed(message.committed());
   } else if (message.has_grant() &&
              run_->generation() == message.generation()) {
     run_->Extend(message.grant());

@@ -17,6 +17,8 @@
 #include "worker/agent/session_client.h"
 #include "worker/agent/worker_data.h"
 #include "worker/agent/worker_metrics.h"
+#include "worker/checkpoint/snapshot_service.h"
+#include "worker/checkpoint/snapshot_store.h"
 #include "worker/transport/link_listener.h"
 
 namespace gimbal::worker {
@@ -28,7 +30,9 @@ class Worker {
     std::string name;                            // shown in status
     std::string listen = "127.0.0.1:0";          // links
     std::string metrics_listen = "127.0.0.1:0";  // /metrics
-    std::chrono::seconds patience{60};           // without a coordinator
+    std::string
+        snapshot_listen;  // snapshots; empty: a free port beside `listen`
+    std::chrono::seconds patience{60};  // without a coordinator
   };
 
   // Opens the ports. `signals` counts the TERM and INT signals received so far.
@@ -45,7 +49,10 @@ class Worker {
  private:
   Worker(const Options& options, const std::atomic<int>& signals,
          std::unique_ptr<obs::MetricsServer> metrics_server,
-         std::unique_ptr<LinkListener> listener);
+         std::unique_ptr<LinkListener> listener,
+         std::unique_ptr<SnapshotStore> store,
+         std::unique_ptr<SnapshotServer> snapshot_server);
+  v1::RegisterRequest Registration() const;
   absl::StatusOr<std::shared_ptr<SessionClient>> Register();
   // False when a signal came.
   bool Pause(std::chrono::milliseconds duration) const;
@@ -61,6 +68,8 @@ class Worker {
   const std::atomic<int>& signals_;
   std::unique_ptr<obs::MetricsServer> metrics_server_;
   std::unique_ptr<LinkListener> listener_;
+  const std::unique_ptr<SnapshotStore> store_;
+  const std::unique_ptr<SnapshotServer> snapshot_server_;
   WorkerData data_;  // of the assignment's thread
   Fence fence_{base::Clock::Real()};
 

@@ -48,4 +48,10 @@ absl::StatusOr<std::optional<CheckpointContent>> SnapshotCollector::Add(
   return content;
 }
 
+bool SnapshotCollector::Has(int stage, int64_t update) const {
+  const auto open = open_.find(update);
+  return whole_.contains(update) ||
+         (open != open_.end() && open->second.written[stage]);
+}
+
 }  // namespace gimbal::coordinator

@@ -42,6 +42,9 @@ class SnapshotCollector {
   absl::StatusOr<std::optional<CheckpointContent>> Add(
       const v1::SnapshotWritten& snapshot);
 
+  // Whether the stage has written its part, or failed to.
+  bool Has(int stage, int64_t update) const;
+
  private:
   struct Open {
     std::vector<bool> written;  // by stage

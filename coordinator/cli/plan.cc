@@ -82,6 +82,7 @@ std::string ToJson(const std::vector<StagePlan>& plan,
                                   {"activations_bytes", memory.activations},
                                   {"messages_bytes", memory.messages},
                                   {"snapshot_bytes", memory.snapshot},
+                                  {"kept_bytes", memory.kept},
                                   {"total_bytes", memory.total()}};
     if (stage.refresh_period > 0) {
       row["refresh_period"] = stage.refresh_period;
@@ -107,7 +108,7 @@ std::string ToTable(const std::vector<StagePlan>& plan,
                     std::optional<int64_t> available) {
   TextTable table({"stage", "layers", "parameters", "delay", "refresh",
                    "weights", "gradients", "optimizer", "activations",
-                   "messages", "snapshot", "total"});
+                   "messages", "snapshot", "kept", "total"});
   int64_t parameters = 0;
   for (const StagePlan& stage : plan) {
     const worker::StageMemory& memory = stage.memory;
@@ -122,7 +123,7 @@ std::string ToTable(const std::vector<StagePlan>& plan,
                   absl::StrFormat("%s (%d)", FormatBytes(memory.activations),
                                   memory.activation_slots),
                   FormatBytes(memory.messages), FormatBytes(memory.snapshot),
-                  FormatBytes(memory.total())});
+                  FormatBytes(memory.kept), FormatBytes(memory.total())});
     parameters += memory.parameters;
   }
   const auto heaviest = std::max_element(

@@ -18,6 +18,8 @@ v1::Cut CutAt(const v1::RunConfig& config, int64_t update, int64_t final_update,
       (Due(update, config.eval().every()) || update == config.run().steps()));
   cut.set_snapshot(requested || update == final_update ||
                    Due(update, config.checkpoint().every()));
+  cut.set_keep(Due(update, config.cluster().peer_snapshot_every()) &&
+               !requested && update != final_update);
   return cut;
 }
 

@@ -37,6 +37,7 @@ RunController::RunController(RunSetup setup, RunEffects& effects)
       guards_(setup_.config),
       statistics_(schedule_),
       snapshots_(stages_),
+      memory_(stages_),
       rotates_(setup_.config.optimizer().name() ==
                v1::OPTIMIZER_NAME_BASIS_ROTATION),
       refresh_(setup_.config, setup_.plan),
@@ -51,6 +52,9 @@ std::chrono::milliseconds TickPeriod(const v1::RunConfig& config) {
 }
 
 absl::Status RunController::Open() {
+  if (setup_.config.cluster().peer_snapshot_every() > 0) {
+    GIMBAL_ASSIGN_OR_RETURN(rows_found_, effects_.Rows());
+  }
   GIMBAL_ASSIGN_OR_RETURN(const RunHistory history, effects_.History());
   GIMBAL_RETURN_IF_ERROR(TakeUpGuards(history));
   GIMBAL_RETURN_IF_ERROR(RestartFromNewest());
@@ -137,6 +141,9 @@ absl::Status RunController::Receive(const v1::WorkerMessage& message,
       case v1::WorkerMessage::kSnapshot:
         OnSnapshot(message.snapshot());
         break;
+      case v1::WorkerMessage::kKept:
+        OnKept(worker, message.kept());
+        break;
       case v1::WorkerMessage::kFinished:
         NoteStages(message.finished().stages());
         NotePeakRss(worker, message.finished().peak_rss_bytes());
@@ -145,7 +152,6 @@ absl::Status RunController::Receive(const v1::WorkerMessage& message,
       case v1::WorkerMessage::kFailure:
         OnFailure(worker, message.failure(), now);
         break;
-      case v1::WorkerMessage::kKept:
       case v1::WorkerMessage::BODY_NOT_SET:
         break;
     }
@@ -211,13 +217,17 @@ void RunController::OnFailure(int64_t worker, const v1::WorkerFailure& failure,
                               base::SteadyTime now) {
   const std::string reason = absl::StrCat(
       "worker ", worker, ", stage ", failure.stage(), ": ", failure.reason());
+  const bool no_snapshot = failure.kind() == v1::WorkerFailure::KIND_SNAPSHOT;
   const bool edge_failed = failure.kind() == v1::WorkerFailure::KIND_LINK ||
                            failure.kind() == v1::WorkerFailure::KIND_REPLAY;
-  if (!edge_failed || failure.stage() < 0 || failure.stage() >= stages_) {
+  if ((!edge_failed && !no_snapshot) || failure.stage() < 0 ||
+      failure.stage() >= stages_) {
     Fail(reason);
     return;
   }
-  broken_edges_.insert(failure.edge());
+  if (edge_failed) broken_edges_.insert(failure.edge());
+  // Whoever was thought to have it does not count any more.
+  if (no_snapshot && origin_.in_memory) memory_.GiveUp(origin_.update);
   if (failure.kind() == v1::WorkerFailure::KIND_REPLAY) {
     must_go_back_ = failure.reason();
   }

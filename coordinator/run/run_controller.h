@@ -12,10 +12,11 @@
 // clang-format on
 //
 // A loss has two cures, and neither shows in the numbers. Replay: the lost
-// stages start from the newest checkpoint under a new generation and are fed
-// again what their neighbours have kept; all others stay as they are. Going
-// back, which is also how a run is resumed: drop the metrics rows beyond the
-// newest good checkpoint and assign every stage from there.
+// stages start from the newest cut under a new generation and are fed again
+// what their neighbours have kept; all others stay as they are. Going back,
+// which is also how a run is resumed: drop the metrics rows beyond the newest
+// good cut and assign every stage from there. A cut is a checkpoint on disk, or
+// the snapshots in the workers' memories (cluster.peer_snapshot_every).
 //
 // Grants: stages run up to `until`; what is decided about a later update goes
 // out with the grant that first covers it, so it reaches every stage in time.
@@ -25,7 +26,7 @@
 //
 // Not thread-safe; runs on the coordinator's loop. Every file of the class
 // holds one verb: run_controller.cc (events), _recover, _guards, _assign,
-// _progress, _commands, _status.
+// _progress, _memory, _commands, _status.
 #pragma once
 
 #include <chrono>
@@ -39,6 +40,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
+#include "coordinator/checkpoint/memory_cuts.h"
 #include "coordinator/checkpoint/snapshot_collector.h"
 #include "coordinator/ledger/run_statistics.h"
 #include "coordinator/ledger/version_ledger.h"
@@ -142,8 +144,16 @@ class RunController {
   absl::Status RestartFromNewest();
   void RestartFrom(int64_t update, const std::vector<MetricsRow>& rows);
   std::optional<std::string> WhyNotReplay() const;
+  // The cut from which stages start.
+  struct Origin {
+    int64_t update = 0;
+    bool in_memory = false;
+  };
+  absl::StatusOr<std::optional<Origin>> ReplayOrigin(std::string& why_not);
   absl::Status ReplayOrGoBack();
-  void Replay();
+  absl::Status GoBack(const std::string& why);
+  void Replay(Origin origin);
+  bool HoldingCounts(int64_t worker) const;
   void TakeUpHoldings(const std::vector<int64_t>& alive);
   bool EveryStageIsHeld(const std::vector<int64_t>& workers) const;
   bool TakeSlots(int64_t worker, const v1::Holding& held);
@@ -156,6 +166,7 @@ class RunController {
   // run_controller_assign.cc
   bool EnoughWorkers(const std::vector<int64_t>& workers, base::SteadyTime now);
   void AssignWhenReady(base::SteadyTime now);
+  absl::Status BeginOrTakeUp();
   void SpreadOut();
   v1::CoordinatorMessage AssignmentFor(int64_t worker) const;
   v1::CoordinatorMessage RewireFor(int64_t worker) const;
@@ -164,6 +175,22 @@ class RunController {
   void SendAssignments();
   std::set<int64_t> Hosts() const;
   std::vector<int> StagesOf(int64_t worker) const;
+
+  // run_controller_memory.cc
+  void OnKept(int64_t worker, const v1::SnapshotKept& kept);
+  void CommitMemoryCut();
+  void TellAll(const v1::CoordinatorMessage& message);
+  void TellGivenUp(int64_t update);
+  std::vector<int> LostWithoutSnapshot(int64_t update) const;
+  absl::Status RestartFromMemory(int64_t update, int64_t on_disk);
+  absl::Status TakeUpMemoryCut(const std::vector<int64_t>& alive);
+  void GiveUpUnwritten(int64_t until);
+  void FillBackups(
+      int64_t worker,
+      google::protobuf::RepeatedPtrField<v1::SnapshotAddress>& backups) const;
+  void FillSources(
+      int64_t worker,
+      google::protobuf::RepeatedPtrField<v1::SnapshotAddress>& sources) const;
 
   // run_controller_progress.cc
   void Progress(base::SteadyTime now);
@@ -238,8 +265,15 @@ class RunController {
   SnapshotCollector snapshots_;
   std::vector<CheckpointContent> whole_;  // not committed yet
   std::map<int64_t, std::string> given_up_;
-  std::optional<int64_t> committed_;
+  std::optional<int64_t> committed_;  // on disk
   int64_t start_ = 0;
+
+  // Snapshots in the workers' memories.
+  MemoryCuts memory_;
+  bool keeping_fails_ = false;          // as was recorded
+  std::vector<MetricsRow> rows_found_;  // of the coordinator's earlier lives
+  Origin origin_;                       // of the stages that were started last
+  int64_t since_ = 0;                   // generation of the last going back
 
   const bool rotates_;  // the optimizer has bases
   RefreshScheduler refresh_;

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/duration.h"
+#include "common/base/status_macros.h"
 #include "coordinator/planner/slots.h"
 #include "coordinator/run/run_controller.h"
 
@@ -70,7 +71,11 @@ void RunController::AssignWhenReady(base::SteadyTime now) {
       effects_.Next(Counter::kGeneration);
   if (!generation.ok()) return Fail(generation.status().ToString());
   generation_ = *generation;
-  if (!recovering) TakeUpHoldings(alive);
+  if (!recovering) {
+    const absl::Status taken = TakeUpMemoryCut(alive);
+    if (!taken.ok()) return Fail(taken.ToString());
+    TakeUpHoldings(alive);
+  }
   const std::vector<int64_t> before = slots_;
   slots_ = FillSlots(slots_, alive);
   // Who has got more has to begin anew with all of it. Who was not heard of in
@@ -80,20 +85,32 @@ void RunController::AssignWhenReady(base::SteadyTime now) {
     hosting_.erase(slots_[slot]);
     hosting_.erase(before[slot]);
   }
-  if (recovering) {
-    const absl::Status cured = ReplayOrGoBack();
-    if (!cured.ok()) return Fail(std::string(cured.message()));
-  } else if (hosting_.empty()) {
-    effects_.RemoveUnfinishedCheckpoints();
-  } else {
-    Replay();
-  }
+  const absl::Status begun = recovering ? ReplayOrGoBack() : BeginOrTakeUp();
+  if (!begun.ok()) return Fail(std::string(begun.message()));
   if (committed_ == stop_at_.value_or(final_)) EndAtLastCheckpoint();
   if (exit_code_.has_value()) return;
   SendAssignments();
   Transition(v1::RUN_STATE_ASSIGNING,
              absl::StrCat(slots_.size(), " workers take ", stages_,
                           " stages from update ", start_));
+}
+
+// The first assignment of a coordinator's life.
+absl::Status RunController::BeginOrTakeUp() {
+  // What others than those that were taken up have is of unknown times.
+  since_ = generation_;
+  for (const auto& [id, worker] : table_.workers()) {
+    if (!hosting_.contains(id)) memory_.Lose(id);
+  }
+  if (origin_.in_memory && !LostWithoutSnapshot(origin_.update).empty()) {
+    GIMBAL_RETURN_IF_ERROR(RestartFromNewest());
+  }
+  if (hosting_.empty()) {
+    effects_.RemoveUnfinishedCheckpoints();
+  } else {
+    Replay(origin_);
+  }
+  return absl::OkStatus();
 }
 
 // To the silent as well: one that wakes up in time learns that it is a spare.
@@ -115,7 +132,7 @@ void RunController::SendAssignments() {
     effects_.Send(worker, AssignmentFor(worker));
     if (stages.empty()) continue;
     hosting_[worker] = {.since = generation_};
-    const int64_t cut = committed_.value_or(0);
+    const int64_t cut = origin_.update;
     if (until_ > cut) effects_.Send(worker, GrantMessage(cut, until_));
   }
   repeat_after_.reset();
@@ -139,8 +156,11 @@ v1::CoordinatorMessage RunController::AssignmentFor(int64_t worker) const {
   *assignment.mutable_config() = setup_.config;
   assignment.set_run_id(setup_.run_id);
   assignment.set_checkpoint_root(setup_.checkpoint_root);
-  assignment.set_start_update(committed_.value_or(0));
+  assignment.set_start_update(origin_.update);
+  assignment.set_since(since_);
   FillPlacements(*assignment.mutable_placements());
+  if (origin_.in_memory) FillSources(worker, *assignment.mutable_sources());
+  FillBackups(worker, *assignment.mutable_backups());
   const std::vector<int> stages = StagesOf(worker);
   assignment.mutable_stages()->Assign(stages.begin(), stages.end());
   return message;
@@ -151,6 +171,7 @@ v1::CoordinatorMessage RunController::RewireFor(int64_t worker) const {
   message.set_generation(generation_);
   v1::Rewire& rewire = *message.mutable_rewire();
   FillPlacements(*rewire.mutable_placements());
+  FillBackups(worker, *rewire.mutable_backups());
   if (repeat_after_) rewire.set_repeat_after(*repeat_after_);
   for (const int edge : broken_edges_) {
     if (edge < 0 || edge + 1 >= stages_) continue;

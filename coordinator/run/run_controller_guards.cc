@@ -22,6 +22,7 @@ void RunController::LeaveOut(LeftOut left_out, base::SteadyTime now) {
   absl::Status saved = effects_.SaveLeftOut(left_out);
   if (saved.ok()) saved = effects_.DropCheckpointsAfter(left_out.first - 1);
   if (!saved.ok()) return Fail(saved.ToString());
+  memory_.GoBack(left_out.first - 1);
   const std::string what = absl::StrCat(RangeText(left_out), " left out");
   effects_.Record(what, left_out.reason);
   void_rows_ = true;

@@ -52,6 +52,7 @@ void RunController::Progress(base::SteadyTime now) {
   PlanRefreshes();
   WriteRows(now);
   CommitCheckpoints();
+  CommitMemoryCut();
   EndWhenDone();
   if (machine_.state() == v1::RUN_STATE_RUNNING && limit_ < final_ &&
       ledger_.common_version() >= limit_) {
@@ -198,7 +199,9 @@ v1::CoordinatorMessage RunController::GrantMessage(int64_t after,
   for (int64_t update = after + 1; update <= until; ++update) {
     const v1::Cut cut = CutAt(setup_.config, update, final_,
                               requested_snapshots_.contains(update));
-    if (cut.evaluate() || cut.snapshot()) *grant.add_cuts() = cut;
+    if (cut.evaluate() || cut.snapshot() || cut.keep()) {
+      *grant.add_cuts() = cut;
+    }
   }
   for (int stage = 0; stage < stages_; ++stage) {
     for (const worker::RefreshRule& from : refresh_.rules(stage)) {

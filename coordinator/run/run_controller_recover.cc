@@ -21,6 +21,7 @@ void RunController::Lose(int64_t worker, Loss loss, base::SteadyTime now) {
   const std::vector<int> stages = StagesOf(worker);
   table_.Remove(worker);
   hosting_.erase(worker);
+  memory_.Lose(worker);
   effects_.Disconnect(worker, absl::AbortedError(absl::StrCat(
                                   what, ": ", reason, "; register again")));
   effects_.Record(what, reason);
@@ -83,14 +84,13 @@ bool RunController::Recovering() const {
 // have of the last generation stays where it is, and they will tell again what
 // they told since the newest checkpoint.
 void RunController::TakeUpHoldings(const std::vector<int64_t>& alive) {
-  if (!takes_holdings_) return;
   for (int64_t worker : alive) {
     const v1::Holding& held = table_.Find(worker)->facts.holding();
-    if (held.run_id() != setup_.run_id ||
-        held.generation() != generation_ - 1 || !TakeSlots(worker, held)) {
-      continue;
-    }
+    if (!HoldingCounts(worker) || !TakeSlots(worker, held)) continue;
     hosting_[worker] = {.since = generation_, .loaded = true};
+    for (const v1::KeptSnapshot& kept : table_.Find(worker)->facts.kept()) {
+      memory_.Add(kept.stage(), kept.update(), worker);
+    }
     broken_edges_.insert(held.broken_edges().begin(),
                          held.broken_edges().end());
     until_ = std::max(until_, held.until());
@@ -98,12 +98,18 @@ void RunController::TakeUpHoldings(const std::vector<int64_t>& alive) {
   }
   if (hosting_.empty()) return;
   limit_ = std::min(limit_, final_);
-  repeat_after_ = committed_.value_or(0);
+  repeat_after_ = start_;
   for (int64_t update = *repeat_after_ + 1; update <= until_; ++update) {
     if (CutAt(setup_.config, update, final_, false).evaluate()) {
       ledger_.ExpectEvaluation(update);
     }
   }
+}
+
+bool RunController::HoldingCounts(int64_t worker) const {
+  const v1::Holding& held = table_.Find(worker)->facts.holding();
+  return takes_holdings_ && held.run_id() == setup_.run_id &&
+         held.generation() == generation_ - 1;
 }
 
 bool RunController::EveryStageIsHeld(
@@ -152,26 +158,69 @@ std::optional<std::string> RunController::WhyNotReplay() const {
 }
 
 absl::Status RunController::ReplayOrGoBack() {
-  GIMBAL_ASSIGN_OR_RETURN(const int64_t newest, effects_.NewestCheckpoint());
-  std::optional<std::string> why_not = WhyNotReplay();
-  if (!why_not && newest != committed_.value_or(0)) {
-    why_not = absl::StrCat("the checkpoint of update ", *committed_,
-                           " is damaged, and messages are kept only from there "
-                           "on");
+  std::string why_not;
+  GIMBAL_ASSIGN_OR_RETURN(const std::optional<Origin> origin,
+                          ReplayOrigin(why_not));
+  if (!origin) return GoBack(why_not);
+  Replay(*origin);
+  return absl::OkStatus();
+}
+
+// The newer one of the checkpoint and the cut in memory: messages reach back to
+// it, no further. Memory first, since that is quicker and may outlive the disk.
+absl::StatusOr<std::optional<RunController::Origin>>
+RunController::ReplayOrigin(std::string& why_not) {
+  if (const std::optional<std::string> reason = WhyNotReplay()) {
+    why_not = *reason;
+    return std::nullopt;
   }
-  if (!why_not) {
-    Replay();
-    return absl::OkStatus();
+  const int64_t on_disk = committed_.value_or(0);
+  const std::optional<int64_t> in_memory = memory_.committed();
+  if (in_memory >= on_disk) {
+    const std::vector<int> missing = LostWithoutSnapshot(*in_memory);
+    if (missing.empty()) return Origin{*in_memory, true};
+    if (in_memory > on_disk) {
+      why_not =
+          absl::StrCat("nobody is left who has the snapshots of stages ",
+                       absl::StrJoin(missing, ", "), " of update ", *in_memory,
+                       ", and messages are kept only from there on");
+      return std::nullopt;
+    }
   }
-  effects_.Record(absl::StrCat("every stage goes back to update ", newest),
-                  *why_not);
+  const absl::StatusOr<int64_t> newest = effects_.NewestCheckpoint();
+  if (newest.ok() && *newest == on_disk) return Origin{on_disk};
+  if (!newest.ok() && !in_memory) return newest.status();
+  why_not = absl::StrCat("the checkpoint of update ", on_disk,
+                         " is damaged, and messages are kept only from there "
+                         "on");
+  return std::nullopt;
+}
+
+// To the newest cut of which everything is there.
+absl::Status RunController::GoBack(const std::string& why) {
+  const std::optional<int64_t> in_memory = memory_.committed();
+  const bool whole = in_memory && memory_.Missing(*in_memory).empty();
+  absl::StatusOr<int64_t> on_disk = committed_.value_or(0);
+  // To be sure of the disk takes reading all of it.
+  if (!whole || *in_memory < *on_disk) on_disk = effects_.NewestCheckpoint();
+  if (whole && (!on_disk.ok() || *in_memory >= *on_disk)) {
+    effects_.Record(absl::StrCat("every stage goes back to update ", *in_memory,
+                                 ", kept in memory"),
+                    why);
+    return RestartFromMemory(*in_memory, on_disk.value_or(0));
+  }
+  if (!on_disk.ok()) return on_disk.status();
+  effects_.Record(absl::StrCat("every stage goes back to update ", *on_disk),
+                  why);
   return RestartFromNewest();
 }
 
-// The stages that nobody holds start from the newest checkpoint, and their
-// neighbours send again what they have kept since.
-void RunController::Replay() {
-  const int64_t cut = committed_.value_or(0);
+// The stages that nobody holds start from the newest cut, and their neighbours
+// send again what they have kept since.
+void RunController::Replay(Origin origin) {
+  origin_ = origin;
+  const int64_t cut = origin.update;
+  if (origin.in_memory) GiveUpUnwritten(cut);
   int64_t replayed = 0;
   std::vector<int> lost;
   for (int stage = 0; stage < stages_; ++stage) {
@@ -194,7 +243,8 @@ void RunController::Replay() {
                                   absl::StrJoin(broken_edges_, ", "),
                                   "] are connected again")
                    : absl::StrCat("stages ", absl::StrJoin(lost, ", "),
-                                  " are replayed from update ", cut),
+                                  " are replayed from update ", cut,
+                                  origin.in_memory ? ", kept in memory" : ""),
       "the neighbours have kept what they sent since; every other stage stays "
       "where it is");
 }
@@ -236,6 +286,9 @@ void RunController::RestartFrom(int64_t update,
   committed_.reset();
   if (update > 0) committed_ = update;
   start_ = until_ = update;
+  memory_.GoBack(update);
+  origin_ = {update};
+  since_ = generation_;
   refresh_.Restart(update);
   window_.Restart();
   hosting_.clear();

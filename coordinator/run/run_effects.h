@@ -44,6 +44,8 @@ class RunEffects {
   virtual absl::StatusOr<RunHistory> History() = 0;
 
   virtual absl::Status WriteRow(const MetricsRow& row) = 0;
+  // The rows 1, 2, ... that are there.
+  virtual absl::StatusOr<std::vector<MetricsRow>> Rows() = 0;
   // Drops the rows beyond update `last`; the rows 1 to `last`. DATA_LOSS, and
   // nothing is dropped, when they are not all there.
   virtual absl::StatusOr<std::vector<MetricsRow>> KeepRows(int64_t last) = 0;

@@ -90,6 +90,20 @@ absl::Status MetricsFile::Sync() {
   return absl::ErrnoToStatus(errno, absl::StrCat("cannot sync ", path_));
 }
 
+absl::StatusOr<std::vector<MetricsRow>> MetricsFile::Rows() {
+  GIMBAL_RETURN_IF_ERROR(Flush());
+  GIMBAL_ASSIGN_OR_RETURN(const std::string text, io::ReadFile(path_));
+  std::vector<MetricsRow> rows;
+  size_t begin = 0;
+  for (size_t end; (end = text.find('\n', begin)) != std::string::npos;
+       begin = end + 1) {
+    const auto row = ParseMetricsRow(text.substr(begin, end - begin));
+    if (!row.ok() || row->step != static_cast<int64_t>(rows.size()) + 1) break;
+    rows.push_back(*row);
+  }
+  return rows;
+}
+
 absl::StatusOr<std::vector<MetricsRow>> MetricsFile::Keep(int64_t last) {
   GIMBAL_RETURN_IF_ERROR(Flush());
   GIMBAL_ASSIGN_OR_RETURN(const std::string text, io::ReadFile(path_));

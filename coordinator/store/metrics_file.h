@@ -32,6 +32,8 @@ class MetricsFile {
   // Flushes and reaches the disk.
   absl::Status Sync();
 
+  // The rows 1, 2, ... up to the first that is not there or cannot be read.
+  absl::StatusOr<std::vector<MetricsRow>> Rows();
   // Drops the rows beyond update `last`, a torn last line too, and returns the
   // rows 1 to `last`. DATA_LOSS, naming the line, when they are not all there
   // or cannot be read; then nothing is dropped.

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Measures what a lost stage and what snapshots cost on this machine.
 
-  tests/bench/recovery.py [build/release/bin]
+  tests/bench/recovery.py [build/release/bin [recoveries] [every] [keep]]
 
 1. Workers of a pipeline of four stages are killed, then stopped (SIGSTOP), one
    by one while it trains: seconds from the signal to the coordinator's decision
    and to training again, median and largest; pids of the others.
 2. Throughput of the quickstart's model (on text of its own) with a snapshot every
-   50 updates over that without: median of alternating runs.
+   50 updates, on disk and in two workers' memories, over that without: median of
+   alternating runs.
 Prints a table.
 """
 
@@ -22,7 +23,7 @@ import tempfile
 import time
 
 BIN = sys.argv[1] if len(sys.argv) > 1 else "build/release/bin"
-KILLS, HANGS, ROUNDS = 10, 3, 5
+KILLS, HANGS, ROUNDS, STEPS = 10, 3, 5, 300
 
 CONFIG = """
 run: {name: bench, steps: %(steps)d}
@@ -32,7 +33,7 @@ batch: {microbatch: 16}
 pipeline: {stages: 4}
 optimizer: {lr: 2.0e-3, schedule: {warmup: 20}}
 checkpoint: {every: %(every)d, keep: 2}
-cluster: {restart_budget: 100}
+cluster: {restart_budget: 100, peer_snapshot_every: %(keep)d}
 """
 
 
@@ -84,7 +85,8 @@ def disturb(run, what):
 
 def recoveries(folder, data):
     config = write(folder, "long.yaml",
-                   CONFIG % {"steps": 1000000, "data": data, "every": 100})
+                   CONFIG % {"steps": 1000000, "data": data, "every": 100,
+                             "keep": 0})
     run = os.path.join(folder, "disturbed")
     with subprocess.Popen(command("train", run, config),
                           stdout=subprocess.DEVNULL) as train:
@@ -101,9 +103,10 @@ def recoveries(folder, data):
         train.kill()
 
 
-def updates_per_second(folder, data, name, every):
+def updates_per_second(folder, data, name, every=0, keep=0):
     config = write(folder, "short.yaml",
-                   CONFIG % {"steps": 300, "data": data, "every": every})
+                   CONFIG % {"steps": STEPS, "data": data, "every": every,
+                             "keep": keep})
     run = os.path.join(folder, name)
     subprocess.run(command("train", run, config), check=True,
                    stdout=subprocess.DEVNULL)
@@ -112,23 +115,29 @@ def updates_per_second(folder, data, name, every):
     return (len(rows) - 1) / (rows[-1]["seconds"] - rows[0]["seconds"])
 
 
-def snapshots(folder, data):
+def snapshots(folder, data, where):
     ratios = []
     for i in range(ROUNDS):
-        without = updates_per_second(folder, data, f"without-{i}", 0)
-        with_them = updates_per_second(folder, data, f"with-{i}", 50)
+        name = f"{where}-{i}"
+        without = updates_per_second(folder, data, "no-" + name)
+        with_them = updates_per_second(folder, data, name, **{where: 50})
         ratios.append(with_them / without)
-    print(f"| throughput with a snapshot every 50 updates ({ROUNDS} pairs) | "
-          f"{statistics.median(ratios):.3f} of that without, "
-          f"from {min(ratios):.3f} to {max(ratios):.3f} |")
+    place = "on disk" if where == "every" else "in memory"
+    print(f"| throughput with a snapshot {place} every 50 updates "
+          f"({ROUNDS} pairs) | {statistics.median(ratios):.3f} of that without, "
+          f"from {min(ratios):.3f} to {max(ratios):.3f} |", flush=True)
 
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
         data = write(folder, "corpus.txt", "a quick brown fox, again. " * 8000)
         print("| what | measured |\n|---|---|")
-        recoveries(folder, data)
-        snapshots(folder, data)
+        parts = sys.argv[2:] or ["recoveries", "every", "keep"]
+        if "recoveries" in parts:
+            recoveries(folder, data)
+        for where in ("every", "keep"):
+            if where in parts:
+                snapshots(folder, data, where)
 
 
 if __name__ == "__main__":

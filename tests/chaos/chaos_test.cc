@@ -284,6 +284,12 @@ TEST_F(Chaos, ChangesNoNumber) {
         "--set",     "cluster.restart_budget=20",
         "--set",     "run.steps=" + std::to_string(kUpdates),
         "--set",     "checkpoint.every=" + std::to_string(20 + random() % 60)};
+    // Every other run keeps snapshots in memory, too.
+    if (seed % 2 == 1) {
+      arguments.insert(arguments.end(),
+                       {"--set", "cluster.peer_snapshot_every=" +
+                                     std::to_string(3 + seed % 29)});
+    }
     std::vector<std::string> alone = {"--workers", "1", "--set",
                                       "run.steps=" + std::to_string(kUpdates)};
     for (const std::string& setting : kMethods[method]) {

@@ -12,6 +12,7 @@
 #include "common/base/process.h"
 #include "common/base/status_macros.h"
 #include "common/io/checkpoint_layout.h"
+#include "worker/checkpoint/snapshot_client.h"
 #include "worker/compute/runtime.h"
 #include "worker/pipeline/memory_plan.h"
 #include "worker/pipeline/specs.h"
@@ -22,7 +23,7 @@ namespace {
 Grant GrantOf(const v1::Grant& grant) {
   Grant result{.until = grant.until(), .final_update = grant.final_update()};
   for (const v1::Cut& cut : grant.cuts()) {
-    result.cuts[cut.update()] = {cut.evaluate(), cut.snapshot()};
+    result.cuts[cut.update()] = {cut.evaluate(), cut.snapshot(), cut.keep()};
   }
   for (const v1::RefreshRule& rule : grant.refresh()) {
     result.refresh[rule.stage()].push_back({rule.from(), rule.period()});
@@ -50,26 +51,44 @@ int64_t PoisonedUpdate(int stage) {
   return 0;
 }
 
+std::map<int, Backup> BackupsOf(
+    const google::protobuf::RepeatedPtrField<v1::SnapshotAddress>& addresses) {
+  std::map<int, Backup> backups;
+  for (const v1::SnapshotAddress& address : addresses) {
+    backups[address.stage()] = {address.worker_id(), address.address()};
+  }
+  return backups;
+}
+
 }  // namespace
 
 AssignmentRun::AssignmentRun(int64_t generation, v1::Assignment assignment,
                              WorkerData& data, LinkListener& listener,
+                             SnapshotStore& store,
                              std::function<void(v1::WorkerMessage)> send,
                              std::function<absl::Status()> may_write)
     : generation_(generation),
       assignment_(std::move(assignment)),
       data_(data),
+      store_(store),
       may_write_(std::move(may_write)),
       outbox_(generation, std::move(send)),
       edges_(assignment_, host_, signal_, listener,
              [this](int edge, const absl::Status& status) {
                ReportBroken(edge, status);
              }) {
+  if (assignment_.config().cluster().peer_snapshot_every() > 0) {
+    keeper_ = std::make_unique<SnapshotKeeper>(
+        assignment_.run_id(), store_, StoreSnapshot, signal_,
+        [this](const KeepResult& result) { ReportKept(result); });
+    keeper_->SetBackups(generation, BackupsOf(assignment_.backups()));
+  }
   thread_ = std::thread([this] { Main(); });
 }
 
 AssignmentRun::~AssignmentRun() {
   host_.Cancel();
+  stop_.request_stop();
   AbandonRewiring();
   thread_.join();
 }
@@ -84,8 +103,12 @@ void AssignmentRun::Rewire(int64_t generation, const v1::Rewire& rewire) {
   // Before the new generation: what these edges still say is about the old one.
   edges_.Leave(rewire.edges());
   generation_ = generation;
-  outbox_.SetGeneration(generation);
-  if (rewire.has_repeat_after()) outbox_.Repeat(rewire.repeat_after());
+  outbox_.SetGeneration(generation, rewire.has_repeat_after()
+                                        ? std::optional(rewire.repeat_after())
+                                        : std::nullopt);
+  if (keeper_ != nullptr) {
+    keeper_->SetBackups(generation, BackupsOf(rewire.backups()));
+  }
   rewiring_ = std::thread([this, generation, rewire] {
     const absl::Status connected = edges_.Reconnect(generation, rewire);
     if (absl::IsAborted(connected)) return;
@@ -101,9 +124,10 @@ void AssignmentRun::Rewire(int64_t generation, const v1::Rewire& rewire) {
   });
 }
 
-void AssignmentRun::Committed(int64_t update) {
-  outbox_.Forget(update);
-  edges_.Prune(update);
+void AssignmentRun::Committed(const v1::CheckpointCommitted& committed) {
+  // A new coordinator starts with the rows of the newest checkpoint on disk.
+  if (!committed.in_memory()) outbox_.Forget(committed.update());
+  edges_.Prune(committed.update());
 }
 
 std::optional<v1::Holding> AssignmentRun::Holding() const {
@@ -203,7 +227,8 @@ absl::Status AssignmentRun::BuildStages() {
 }
 
 absl::Status AssignmentRun::LoadState(StageRunner* runner,
-                                      const StageSpec& spec) const {
+                                      const StageSpec& spec) {
+  if (!assignment_.sources().empty()) return LoadKept(runner);
   StageState& state = runner->state();
   const int64_t start = assignment_.start_update();
   if (start > 0) {
@@ -215,6 +240,52 @@ absl::Status AssignmentRun::LoadState(StageRunner* runner,
   return absl::OkStatus();
 }
 
+absl::Status AssignmentRun::LoadKept(StageRunner* runner) {
+  const int stage = runner->index();
+  without_snapshot_ = stage;
+  GIMBAL_ASSIGN_OR_RETURN(const auto snapshot, FindKept(stage));
+  GIMBAL_RETURN_IF_ERROR(LoadStage(*snapshot, &runner->state()));
+  // So that the stage can be lost again before its next one is kept.
+  GIMBAL_RETURN_IF_ERROR(
+      store_.Put(assignment_.run_id(), generation_, stage, snapshot));
+  without_snapshot_.reset();
+  // So that it can be lost together with whoever gave it, too.
+  const int64_t backup = BackupsOf(assignment_.backups())[stage].worker;
+  const auto has_it = [&](const v1::SnapshotAddress& source) {
+    return source.stage() == stage && source.worker_id() == backup;
+  };
+  if (keeper_ != nullptr &&
+      std::ranges::none_of(assignment_.sources(), has_it)) {
+    keeper_->SendAgain(generation_, stage, snapshot->update());
+  }
+  ReportKept({.stage = stage,
+              .update = snapshot->update(),
+              .bytes = snapshot->bytes()});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<const StageSnapshot>> AssignmentRun::FindKept(
+    int stage) {
+  const int64_t update = assignment_.start_update();
+  std::string errors;
+  for (const v1::SnapshotAddress& source : assignment_.sources()) {
+    if (source.stage() != stage) continue;
+    if (source.worker_id() == assignment_.placements(stage).worker_id()) {
+      if (auto own = store_.Find(assignment_.run_id(), stage, update)) {
+        return own;
+      }
+    }
+    auto fetched = FetchSnapshot(source.address(), assignment_.run_id(), stage,
+                                 update, stop_.get_token());
+    if (fetched.ok()) return fetched;
+    absl::StrAppend(&errors, "; worker ", source.worker_id(), ": ",
+                    absl::string_view(fetched.status().message()));
+  }
+  return absl::NotFoundError(absl::StrCat("the snapshot of stage ", stage,
+                                          " at update ", update,
+                                          " is in nobody's memory", errors));
+}
+
 StageEvents AssignmentRun::Events() {
   return {
       .updated = [this](const UpdateReport& r) { outbox_.AddUpdate(r); },
@@ -223,6 +294,10 @@ StageEvents AssignmentRun::Events() {
       .snapshot =
           [this](int stage, int64_t update, const StageState& state) {
             return snapshots_->Take(stage, update, state);
+          },
+      .keep =
+          [this](int stage, int64_t update, const StageState& state) {
+            return keeper_->Take(stage, update, generation_, state);
           },
   };
 }
@@ -262,6 +337,24 @@ void AssignmentRun::ReportSnapshot(const SnapshotResult& result) {
   outbox_.Post(std::move(message));
 }
 
+void AssignmentRun::ReportKept(const KeepResult& result) {
+  v1::WorkerMessage message;
+  v1::SnapshotKept* kept = message.mutable_kept();
+  kept->set_stage(result.stage);
+  kept->set_update(result.update);
+  kept->set_backup(result.backup);
+  kept->set_bytes(result.bytes);
+  kept->set_seconds(result.seconds);
+  if (!result.status.ok()) {
+    kept->set_error(absl::StrCat("backup ", result.backup, ": ",
+                                 absl::string_view(result.status.message())));
+    base::LogWarning(absl::StrCat("stage ", result.stage, " at update ",
+                                  result.update,
+                                  " is not kept: ", kept->error()));
+  }
+  outbox_.Post(std::move(message));
+}
+
 void AssignmentRun::ReportFailure(const absl::Status& status) {
   base::LogError(absl::StrCat(absl::string_view(status.message())));
   // The first hosted stage stands for the worker.
@@ -272,6 +365,10 @@ void AssignmentRun::ReportFailure(const absl::Status& status) {
                         ? v1::WorkerFailure::KIND_LINK
                         : v1::WorkerFailure::KIND_FATAL);
   failure->set_stage(assignment_.stages().empty() ? 0 : assignment_.stages(0));
+  if (without_snapshot_) {
+    failure->set_kind(v1::WorkerFailure::KIND_SNAPSHOT);
+    failure->set_stage(*without_snapshot_);
+  }
   failure->set_reason(std::string(status.message()));
   outbox_.Post(std::move(message));
 }

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <thread>
 #include <vector>
 
@@ -19,6 +20,8 @@
 #include "worker/agent/outbox.h"
 #include "worker/agent/stage_host.h"
 #include "worker/agent/worker_data.h"
+#include "worker/checkpoint/snapshot_keeper.h"
+#include "worker/checkpoint/snapshot_store.h"
 #include "worker/checkpoint/snapshot_writer.h"
 #include "worker/transport/link_listener.h"
 
@@ -29,10 +32,10 @@ class AssignmentRun {
  public:
   // Begins at once. `send` gets every message for the coordinator, from several
   // threads; `may_write` is asked before a file of a checkpoint counts, and may
-  // wait; `data` (the run's alone as long as it lives) and `listener` must
-  // outlive the run.
+  // wait; `data` (the run's alone as long as it lives), `listener` and `store`,
+  // to which the assignment is known, must outlive the run.
   AssignmentRun(int64_t generation, v1::Assignment assignment, WorkerData& data,
-                LinkListener& listener,
+                LinkListener& listener, SnapshotStore& store,
                 std::function<void(v1::WorkerMessage)> send,
                 std::function<absl::Status()> may_write = {});
   // Gives the assignment up: leaves blocking calls, closes its edges, waits for
@@ -45,7 +48,7 @@ class AssignmentRun {
   // that is not done yet.
   void Rewire(int64_t generation, const v1::Rewire& rewire);
   // Forgets what only an older cut would need.
-  void Committed(int64_t update);
+  void Committed(const v1::CheckpointCommitted& committed);
   // What a coordinator has to know to leave the stages where they are; nothing
   // before they are loaded and connected.
   std::optional<v1::Holding> Holding() const;
@@ -56,19 +59,26 @@ class AssignmentRun {
   void Main();
   absl::Status Execute();
   absl::Status BuildStages();
-  absl::Status LoadState(StageRunner* runner, const StageSpec& spec) const;
+  absl::Status LoadState(StageRunner* runner, const StageSpec& spec);
+  absl::Status LoadKept(StageRunner* runner);
+  absl::StatusOr<std::shared_ptr<const StageSnapshot>> FindKept(int stage);
   void AbandonRewiring();
   StageEvents Events();
   void ReportSnapshot(const SnapshotResult& result);
+  void ReportKept(const KeepResult& result);
   void ReportFailure(const absl::Status& status);
   void ReportBroken(int edge, const absl::Status& status);
 
   std::atomic<int64_t> generation_;
   const v1::Assignment assignment_;
   WorkerData& data_;
+  SnapshotStore& store_;
   const std::function<absl::Status()> may_write_;
   Outbox outbox_;
   Signal signal_;
+  std::unique_ptr<SnapshotKeeper> keeper_;  // null: nothing is kept
+  std::optional<int> without_snapshot_;     // stage; the thread's
+  std::stop_source stop_;
   std::unique_ptr<SnapshotWriter> snapshots_;  // the thread's
   Edges edges_;  // before the host, whose links speak to it to the last
   StageHost host_{signal_};

@@ -35,10 +35,16 @@ std::optional<v1::WorkerMessage> Beyond(int64_t update,
 
 }  // namespace
 
-void Outbox::SetGeneration(int64_t generation) {
+void Outbox::SetGeneration(int64_t generation,
+                           std::optional<int64_t> repeat_after) {
   std::lock_guard lock(mutex_);
   FlushLocked();
   generation_ = generation;
+  if (!repeat_after) return;
+  for (const v1::WorkerMessage& message : history_) {
+    if (auto rest = Beyond(*repeat_after, message))
+      SendLocked(*std::move(rest));
+  }
 }
 
 void Outbox::AddUpdate(const UpdateReport& report) {
@@ -71,14 +77,6 @@ void Outbox::Post(v1::WorkerMessage message) {
     history_.push_back(message);
   }
   SendLocked(std::move(message));
-}
-
-void Outbox::Repeat(int64_t after) {
-  std::lock_guard lock(mutex_);
-  FlushLocked();
-  for (const v1::WorkerMessage& message : history_) {
-    if (auto rest = Beyond(after, message)) SendLocked(*std::move(rest));
-  }
 }
 
 void Outbox::Forget(int64_t update) {

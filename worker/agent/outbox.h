@@ -10,6 +10,7 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <optional>
 
 #include "gimbal/v1/control_service.pb.h"
 #include "worker/pipeline/stage_runner.h"
@@ -22,10 +23,9 @@ class Outbox {
   Outbox(int64_t generation, std::function<void(v1::WorkerMessage)> send)
       : generation_(generation), send_(std::move(send)) {}
 
-  // For messages from now on.
-  void SetGeneration(int64_t generation);
-  // Sends again what was reported of updates beyond `after`.
-  void Repeat(int64_t after);
+  // For messages from now on. Ahead of them goes once more what was reported of
+  // updates beyond `repeat_after`, if that is set.
+  void SetGeneration(int64_t generation, std::optional<int64_t> repeat_after);
   // Nobody will ask again for updates up to this one.
   void Forget(int64_t update);
   void AddUpdate(const UpdateReport& report);

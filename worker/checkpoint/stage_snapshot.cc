@@ -1,6 +1,8 @@
 #include "worker/checkpoint/stage_snapshot.h"
 
 #include <algorithm>
+#include <functional>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -23,6 +25,11 @@ int64_t Elements(const std::vector<int64_t>& shape) {
   for (const int64_t side : shape) size *= side;
   return size;
 }
+
+// Reads a tensor of this file, name and shape.
+using ReadTensor =
+    std::function<absl::Status(const std::string& file, const std::string& name,
+                               const std::vector<int64_t>& shape, float* out)>;
 
 // Opens files of a checkpoint when they are first asked for.
 class Files {
@@ -51,6 +58,34 @@ class Files {
   std::map<std::string, io::SafetensorsFile> open_;
 };
 
+// The tensors of a snapshot, which must outlive this.
+class Tensors {
+ public:
+  explicit Tensors(const StageSnapshot& snapshot) : snapshot_(snapshot) {
+    for (const SnapshotTensor& tensor : snapshot.tensors()) {
+      by_name_[{tensor.file, tensor.name}] = &tensor;
+    }
+  }
+
+  absl::Status Read(const std::string& file, const std::string& name,
+                    const std::vector<int64_t>& shape, float* out) {
+    const auto found = by_name_.find({file, name});
+    if (found == by_name_.end() || found->second->shape != shape) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the snapshot of update ", snapshot_.update(), " in memory has ",
+          found == by_name_.end() ? "no tensor " : "another shape of tensor ",
+          name, " of ", file));
+    }
+    std::copy_n(snapshot_.values().data() + found->second->offset,
+                Elements(shape), out);
+    return absl::OkStatus();
+  }
+
+ private:
+  const StageSnapshot& snapshot_;
+  std::map<std::pair<std::string, std::string>, const SnapshotTensor*> by_name_;
+};
+
 // Oldest version that a forward in flight at the cut may have used.
 int64_t OldestToSave(int64_t update, const StageState& state) {
   return std::max(state.spec().schedule.origin,
@@ -64,32 +99,34 @@ bool GoesOver(int64_t update, const StageState& state) {
   return origin > 0 && update == origin;
 }
 
-absl::Status ReadWeights(Files* files, int64_t version, bool newest,
+absl::Status ReadWeights(const ReadTensor& read, int64_t version, bool newest,
                          const ParameterTable& table, float* arena) {
   for (const Param& param : table.params()) {
-    GIMBAL_RETURN_IF_ERROR(files->Read(
-        newest ? io::LayerFile(param.layer) : io::StashFile(param.layer),
-        newest ? param.name : io::StashTensorName(version, param.name),
-        ShapeOf(param), arena + param.offset));
+    GIMBAL_RETURN_IF_ERROR(
+        read(newest ? io::LayerFile(param.layer) : io::StashFile(param.layer),
+             newest ? param.name : io::StashTensorName(version, param.name),
+             ShapeOf(param), arena + param.offset));
   }
   return absl::OkStatus();
 }
 
 // A mitigation's own state begins at zero where the layer had no delay so far.
-absl::Status ReadUpdateState(Files* files, bool goes_over, StageState* state) {
+absl::Status ReadUpdateState(const ReadTensor& read, bool goes_over,
+                             StageState* state) {
   for (const StateTensor<float>& tensor : state->update().State()) {
     std::vector<float> values(static_cast<size_t>(tensor.size()));
-    const absl::Status read =
-        files->Read(io::OptimizerFile(tensor.layer), tensor.name,
-                    {tensor.rows, tensor.cols}, values.data());
-    if (goes_over && tensor.of_delay && absl::IsNotFound(read)) continue;
-    GIMBAL_RETURN_IF_ERROR(read);
+    const absl::Status status =
+        read(io::OptimizerFile(tensor.layer), tensor.name,
+             {tensor.rows, tensor.cols}, values.data());
+    if (goes_over && tensor.of_delay && absl::IsNotFound(status)) continue;
+    GIMBAL_RETURN_IF_ERROR(status);
     tensor.Load(values.data());
   }
   return absl::OkStatus();
 }
 
-absl::Status ReadInFlight(Files* files, int64_t update, StageState* state) {
+absl::Status ReadInFlight(const ReadTensor& read, int64_t update,
+                          StageState* state) {
   if (state->in_flight.empty()) return absl::OkStatus();
   const StageStateSpec& spec = state->spec();
   // A cut is followed by further updates, else nobody would read it.
@@ -98,15 +135,64 @@ absl::Status ReadInFlight(Files* files, int64_t update, StageState* state) {
   for (int64_t j = range.first; j < range.end; ++j) {
     auto& slot =
         state->in_flight[static_cast<size_t>(j) % state->in_flight.size()];
-    GIMBAL_RETURN_IF_ERROR(files->Read(
-        io::InFlightFile(spec.index), io::InFlightTensorName(j),
-        {static_cast<int64_t>(slot.values.size())}, slot.values.data()));
+    GIMBAL_RETURN_IF_ERROR(
+        read(io::InFlightFile(spec.index), io::InFlightTensorName(j),
+             {static_cast<int64_t>(slot.values.size())}, slot.values.data()));
     slot.microbatch = j;
   }
   return absl::OkStatus();
 }
 
+absl::Status Load(const ReadTensor& read, int64_t update, StageState* state) {
+  WeightStash& stash = state->stash();
+  const bool goes_over = GoesOver(update, *state);
+  // As at update 0, the first forwards of new stages use the weights as they
+  // are: predictions were made for other delays.
+  const bool predicted = state->predicts() && !goes_over;
+  const int64_t end = predicted ? update + 1 : update;
+  for (int64_t version = OldestToSave(update, *state); version < end;
+       ++version) {
+    GIMBAL_RETURN_IF_ERROR(ReadWeights(read, version, false, state->table(),
+                                       stash.SlotFor(version)));
+    stash.Publish(version);
+  }
+  GIMBAL_RETURN_IF_ERROR(ReadWeights(read, update, true, state->table(),
+                                     state->newest_to_fill(update)));
+  if (state->predicts() && goes_over) {
+    std::copy_n(state->newest(), state->table().size(), stash.SlotFor(update));
+  }
+  if (!predicted) stash.Publish(update);
+  GIMBAL_RETURN_IF_ERROR(ReadUpdateState(read, goes_over, state));
+  GIMBAL_RETURN_IF_ERROR(ReadInFlight(read, update, state));
+  state->Restored();
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+absl::StatusOr<StageSnapshot> StageSnapshot::WithTensors(
+    int64_t update, std::vector<SnapshotTensor> tensors) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max() / 8;
+  int64_t size = 0;
+  for (SnapshotTensor& tensor : tensors) {
+    int64_t elements = 1;
+    for (const int64_t side : tensor.shape) {
+      if (side < 0 || (side > 0 && elements > kMost / side)) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(tensor.file, ", ", tensor.name, ": not a shape"));
+      }
+      elements *= side;
+    }
+    tensor.offset = size;
+    if (elements > kMost - size) throw std::bad_alloc();
+    size += elements;
+  }
+  StageSnapshot snapshot;
+  snapshot.update_ = update;
+  snapshot.tensors_ = std::move(tensors);
+  snapshot.memory_.resize(static_cast<size_t>(size));
+  return snapshot;
+}
 
 float* StageSnapshot::Add(std::string file, std::string name,
                           std::vector<int64_t> shape) {
@@ -168,7 +254,7 @@ void StageSnapshot::Copy(int64_t update, const StageState& state) {
 }
 
 // Weights are watched by the run's guards; a moment may overflow unseen.
-absl::Status StageSnapshot::CheckFinite(const Tensor& tensor) const {
+absl::Status StageSnapshot::CheckFinite(const SnapshotTensor& tensor) const {
   if (compute::Kernels<OptimKernels<float>>().all_finite(
           Elements(tensor.shape), memory_.data() + tensor.offset)) {
     return absl::OkStatus();
@@ -181,7 +267,7 @@ absl::StatusOr<std::vector<SnapshotFile>> StageSnapshot::Write(
     const std::string& folder,
     const std::function<absl::Status()>& may_write) const {
   std::map<std::string, std::vector<io::TensorView>> by_file;
-  for (const Tensor& tensor : tensors_) {
+  for (const SnapshotTensor& tensor : tensors_) {
     GIMBAL_RETURN_IF_ERROR(CheckFinite(tensor));
     by_file[tensor.file].push_back(
         {tensor.name, tensor.shape, memory_.data() + tensor.offset});
@@ -202,28 +288,13 @@ absl::StatusOr<std::vector<SnapshotFile>> StageSnapshot::Write(
 absl::Status LoadStage(const std::string& folder, int64_t update,
                        StageState* state) {
   Files files(folder);
-  WeightStash& stash = state->stash();
-  const bool goes_over = GoesOver(update, *state);
-  // As at update 0, the first forwards of new stages use the weights as they
-  // are: predictions were made for other delays.
-  const bool predicted = state->predicts() && !goes_over;
-  const int64_t end = predicted ? update + 1 : update;
-  for (int64_t version = OldestToSave(update, *state); version < end;
-       ++version) {
-    GIMBAL_RETURN_IF_ERROR(ReadWeights(&files, version, false, state->table(),
-                                       stash.SlotFor(version)));
-    stash.Publish(version);
-  }
-  GIMBAL_RETURN_IF_ERROR(ReadWeights(&files, update, true, state->table(),
-                                     state->newest_to_fill(update)));
-  if (state->predicts() && goes_over) {
-    std::copy_n(state->newest(), state->table().size(), stash.SlotFor(update));
-  }
-  if (!predicted) stash.Publish(update);
-  GIMBAL_RETURN_IF_ERROR(ReadUpdateState(&files, goes_over, state));
-  GIMBAL_RETURN_IF_ERROR(ReadInFlight(&files, update, state));
-  state->Restored();
-  return absl::OkStatus();
+  return Load(std::bind_front(&Files::Read, &files), update, state);
+}
+
+absl::Status LoadStage(const StageSnapshot& snapshot, StageState* state) {
+  Tensors tensors(snapshot);
+  return Load(std::bind_front(&Tensors::Read, &tensors), snapshot.update(),
+              state);
 }
 
 }  // namespace gimbal::worker

@@ -1,9 +1,10 @@
-// A stage's part of a checkpoint: its state copied at a cut, to be written
-// while training goes on, and read back.
+// A stage's part of a checkpoint: its state copied at a cut, to be written or
+// sent while training goes on, and read back.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,9 +20,23 @@ struct SnapshotFile {
   io::WrittenFile written;
 };
 
+struct SnapshotTensor {
+  std::string file;  // relative path
+  std::string name;
+  std::vector<int64_t> shape;
+  int64_t offset = 0;  // into the values
+};
+
 // Not thread-safe: the caller hands it from the copying to the writing thread.
 class StageSnapshot {
  public:
+  StageSnapshot() = default;
+  // Of tensors whose values, one after the other, are still to be filled in.
+  // Offsets are set. INVALID_ARGUMENT for shapes that are none. Throws
+  // std::bad_alloc.
+  static absl::StatusOr<StageSnapshot> WithTensors(
+      int64_t update, std::vector<SnapshotTensor> tensors);
+
   // Copies weights, stashed versions and optimizer state right after update
   // `update`. Memory is kept for the next copy.
   void Copy(int64_t update, const StageState& state);
@@ -33,14 +48,14 @@ class StageSnapshot {
       const std::string& folder,
       const std::function<absl::Status()>& may_write = {}) const;
 
+  int64_t update() const { return update_; }
+  const std::vector<SnapshotTensor>& tensors() const { return tensors_; }
+  std::span<const float> values() const { return memory_; }
+  std::span<float> values() { return memory_; }
+  int64_t bytes() const { return static_cast<int64_t>(memory_.size()) * 4; }
+
  private:
-  struct Tensor {
-    std::string file;  // relative path
-    std::string name;
-    std::vector<int64_t> shape;
-    int64_t offset = 0;  // into memory_
-  };
-  absl::Status CheckFinite(const Tensor& tensor) const;
+  absl::Status CheckFinite(const SnapshotTensor& tensor) const;
   // Memory of `size` elements for a tensor of the file.
   float* Add(std::string file, std::string name, std::vector<int64_t> shape);
   void AddWeights(int64_t version, const float* arena, bool newest,
@@ -48,7 +63,7 @@ class StageSnapshot {
   int64_t SizeOf(const StageState& state) const;
 
   int64_t update_ = 0;
-  std::vector<Tensor> tensors_;
+  std::vector<SnapshotTensor> tensors_;
   std::vector<float> memory_;
 };
 
@@ -62,5 +77,7 @@ class StageSnapshot {
 // written by any number of stages.
 absl::Status LoadStage(const std::string& folder, int64_t update,
                        StageState* state);
+// The same from memory.
+absl::Status LoadStage(const StageSnapshot& snapshot, StageState* state);
 
 }  // namespace gimbal::worker

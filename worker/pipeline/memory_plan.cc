@@ -10,6 +10,8 @@ namespace {
 // Boundary tensors that an edge's end holds at one time: one that is being sent
 // or has just arrived in each direction.
 constexpr int kMessagesPerEdge = 2;
+// The last one that counts and the next.
+constexpr int kKeptSnapshots = 2;
 
 }  // namespace
 
@@ -36,6 +38,10 @@ StageMemory PlanStage(const v1::RunConfig& config,
   if (!state.schedule.stash) {
     memory.snapshot +=
         Stage<float>::SlotBytes(spec) * (memory.activation_slots - 1);
+  }
+  if (config.cluster().peer_snapshot_every() > 0) {
+    const int holders = state.schedule.stages > 1 ? 2 : 1;
+    memory.kept = kKeptSnapshots * holders * memory.snapshot;
   }
   return memory;
 }

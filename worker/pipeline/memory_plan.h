@@ -21,9 +21,13 @@ struct StageMemory {
   int activation_slots = 0;
   int64_t messages = 0;  // buffers of the edges
   int64_t snapshot = 0;  // host copy for a checkpoint
+  // Snapshots in memory, of the stage or as many as large of another one for
+  // which its worker is the backup: the last that counts and the next, of both.
+  int64_t kept = 0;
 
   int64_t total() const {
-    return weights + gradients + optimizer + activations + messages + snapshot;
+    return weights + gradients + optimizer + activations + messages + snapshot +
+           kept;
   }
 };
 

@@ -71,6 +71,8 @@ std::string ToString(const Action& action) {
       return "E" + index;
     case ActionKind::kSnapshot:
       return "S" + index;
+    case ActionKind::kKeep:
+      return "K" + index;
   }
   return "?";
 }
@@ -168,6 +170,7 @@ std::vector<Action> BlockActions(const ScheduleSpec& spec, int stage,
   actions.push_back({ActionKind::kUpdate, update, 0});
   if (cut.evaluate) actions.push_back({ActionKind::kEvaluate, update, 0});
   if (cut.snapshot) actions.push_back({ActionKind::kSnapshot, update, 0});
+  if (cut.keep) actions.push_back({ActionKind::kKeep, update, 0});
   return actions;
 }
 

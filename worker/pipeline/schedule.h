@@ -48,6 +48,7 @@ enum class ActionKind {
   kUpdate,    // index: update
   kEvaluate,  // index: update. Forward of the held-out batches
   kSnapshot,  // index: update. Copy the stage's state for a checkpoint
+  kKeep,      // index: update. Copy it to be kept in memory
 };
 
 struct Action {
@@ -65,6 +66,7 @@ std::string ToString(const Action& action);
 struct CutActions {
   bool evaluate = false;
   bool snapshot = false;
+  bool keep = false;
 };
 
 // The actions of stage `stage` in block `update` of a run that (re)starts from

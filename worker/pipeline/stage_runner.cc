@@ -140,6 +140,10 @@ absl::StatusOr<bool> StageRunner::Run(const Action& action) {
       PhaseTimer timer(status_mutex_, times.checkpoint);
       return RunSnapshot(action.index);
     }
+    case ActionKind::kKeep: {
+      PhaseTimer timer(status_mutex_, times.checkpoint);
+      return RunKeep(action.index);
+    }
   }
   return absl::InternalError("unknown action");
 }
@@ -189,11 +193,23 @@ absl::StatusOr<bool> StageRunner::RunUpdate(int64_t update) {
 
 absl::StatusOr<bool> StageRunner::RunSnapshot(int64_t update) {
   SetActivity(absl::StrCat("snapshot of update ", update));
+  NoteInFlight();
+  if (events_.snapshot(index(), update, state_)) return true;
+  return Blocked(nullptr, "waits for the last snapshot to be written");
+}
+
+absl::StatusOr<bool> StageRunner::RunKeep(int64_t update) {
+  SetActivity(absl::StrCat("keeps update ", update));
+  NoteInFlight();
+  if (events_.keep(index(), update, state_)) return true;
+  return Blocked(nullptr, "waits for the last snapshot to reach its backup");
+}
+
+// For the copy of a state whose activations are part of it.
+void StageRunner::NoteInFlight() {
   for (size_t i = 0; i < state_.in_flight.size(); ++i) {
     state_.in_flight[i].microbatch = in_flight_[i].microbatch;
   }
-  if (events_.snapshot(index(), update, state_)) return true;
-  return Blocked(nullptr, "waits for the last snapshot to be written");
 }
 
 absl::StatusOr<bool> StageRunner::Blocked(const Link* link,

@@ -55,6 +55,9 @@ struct StageEvents {
   // Copies the stage's state for a checkpoint; false while the last one is
   // still being written.
   std::function<bool(int stage, int64_t update, const StageState&)> snapshot;
+  // The same for one that is kept in memory; false while the last one is still
+  // being sent.
+  std::function<bool(int stage, int64_t update, const StageState&)> keep;
 };
 
 // Seconds by phase since the runner was made.
@@ -122,6 +125,8 @@ class StageRunner {
   absl::StatusOr<bool> RunUpdate(int64_t update);
   absl::StatusOr<bool> RunEvaluate(int64_t update);
   absl::StatusOr<bool> RunSnapshot(int64_t update);
+  absl::StatusOr<bool> RunKeep(int64_t update);
+  void NoteInFlight();
 
   // Input of a forward: tokens, or the message of the stage before; targets at
   // the last stage. Nothing when it has not arrived.

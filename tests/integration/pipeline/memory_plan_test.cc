@@ -107,6 +107,22 @@ TEST(MemoryPlan, CountsVersionsAndSlotsOfEachStage) {
     EXPECT_EQ(memory.weight_versions, 4 - stage);
     EXPECT_EQ(memory.activation_slots, 4 - stage);
     EXPECT_EQ(memory.weights, memory.gradients * (4 - stage));
+    EXPECT_EQ(memory.kept, 0);
+  }
+}
+
+TEST(MemoryPlan, CountsSnapshotsThatAreKept) {
+  v1::StagePlacement placement;
+  placement.set_blocks(4);
+  for (const int stages : {1, 4}) {
+    const auto config =
+        *config::ParseRunConfig(kConfig, "test",
+                                {"cluster.peer_snapshot_every=10",
+                                 "pipeline.stages=" + std::to_string(stages)});
+    placement.set_blocks(4 / stages);
+    const StageMemory memory = PlanStage(config, placement);
+    EXPECT_EQ(memory.kept, (stages == 1 ? 2 : 4) * memory.snapshot);
+    EXPECT_GT(memory.total(), memory.kept + memory.weights);
   }
 }
 

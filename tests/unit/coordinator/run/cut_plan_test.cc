@@ -50,5 +50,17 @@ TEST(CutAt, TakesASnapshotOnRequest) {
   EXPECT_TRUE(CutAt(Config(), 7, 25, true).snapshot());
 }
 
+TEST(CutAt, KeepsInMemoryWhereTheRunGoesOn) {
+  auto config = Config();
+  EXPECT_FALSE(CutAt(config, 6, 25, false).keep());
+  config.mutable_cluster()->set_peer_snapshot_every(3);
+  for (int64_t update = 1; update <= 24; ++update) {
+    EXPECT_EQ(CutAt(config, update, 24, false).keep(),
+              update % 3 == 0 && update < 24);
+  }
+  // A stop may be its reason.
+  EXPECT_FALSE(CutAt(config, 6, 25, true).keep());
+}
+
 }  // namespace
 }  // namespace gimbal::coordinator

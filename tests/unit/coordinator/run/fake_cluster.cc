@@ -134,6 +134,7 @@ void FakeEffects::GiveUpCheckpoint(int64_t update, const std::string&) {
 }
 
 absl::StatusOr<int64_t> FakeEffects::NewestCheckpoint() {
+  if (!disk_error.ok()) return disk_error;
   int64_t newest = 0;
   for (int64_t update : committed) {
     if (!damaged.contains(update)) newest = update;
@@ -156,6 +157,7 @@ int64_t FakeCluster::Join(const std::string& name) {
   v1::RegisterRequest request;
   request.set_name(name);
   request.set_data_address("127.0.0.1:1");
+  request.set_snapshot_address("127.0.0.1:2");
   const auto response = run->Register(request, now);
   EXPECT_TRUE(response.ok()) << response.status();
   if (!response.ok()) return 0;
@@ -175,6 +177,7 @@ void FakeCluster::Revive() {
     v1::RegisterRequest request;
     request.set_name("w");
     request.set_data_address("127.0.0.1:1");
+    request.set_snapshot_address("127.0.0.1:2");
     if (fake.loaded) {
       v1::Holding& holding = *request.mutable_holding();
       holding.set_run_id(setup_.run_id);
@@ -185,6 +188,12 @@ void FakeCluster::Revive() {
       holding.set_until(fake.until);
       holding.set_final_update(fake.final_update);
     }
+    for (const auto& [key, generation] : fake.kept) {
+      v1::KeptSnapshot& kept = *request.add_kept();
+      kept.set_stage(key.first);
+      kept.set_update(key.second);
+    }
+    fake.fresh = true;
     const auto response = run->Register(request, now);
     ASSERT_TRUE(response.ok()) << response.status();
     workers[response->worker_id()] = fake;
@@ -227,6 +236,7 @@ void FakeCluster::Ready(int64_t worker) {
     if (!fake.loaded) return;  // it was given something else
     fake.said.pop_back();      // is there already
   }
+  if (SayItCannotReplay(worker)) return;
   fake.ready = fake.loaded = true;
   v1::WorkerMessage message;
   message.mutable_ready();
@@ -277,6 +287,10 @@ bool FakeCluster::Step(int stage) {
       snapshot.set_stage(stage);
       snapshot.add_files()->set_path("stage-" + std::to_string(stage));
     }
+    if (cut->second.keep()) {
+      fake.kept[{stage, update}] = fake.generation;
+      fake.unsent.emplace_back(stage, update);
+    }
   }
   EXPECT_TRUE(Say(owner, message).ok());
   return true;
@@ -291,6 +305,39 @@ bool FakeCluster::WriteSnapshot(int64_t worker) {
   fake.unwritten.erase(fake.unwritten.begin());
   EXPECT_TRUE(Say(worker, message).ok());
   return true;
+}
+
+bool FakeCluster::SendCopy(int64_t worker) {
+  FakeWorker& fake = workers.at(worker);
+  // What is told again goes first.
+  if (fake.unsent.empty() || !fake.owed.empty()) return false;
+  const auto key = fake.unsent.front();
+  fake.unsent.erase(fake.unsent.begin());
+  const auto copy = fake.kept.find(key);
+  if (copy == fake.kept.end()) return true;  // given up
+  v1::WorkerMessage message;
+  v1::SnapshotKept& kept = *message.mutable_kept();
+  kept.set_stage(key.first);
+  kept.set_update(key.second);
+  kept.set_backup(fake.backup);
+  const auto backup = workers.find(fake.backup);
+  if (fake.backup != 0 && (backup == workers.end() || backup->second.fresh ||
+                           backup->second.since > copy->second)) {
+    if (fake.counted.contains(key)) return true;
+    kept.set_error("the backup does not take it");
+    fake.kept.erase(copy);
+  } else if (fake.backup != 0) {
+    backup->second.kept[key] = copy->second;
+  }
+  EXPECT_TRUE(Say(worker, message).ok());
+  return true;
+}
+
+void FakeCluster::SendCopies() {
+  for (const auto& [id, worker] : std::map(workers)) {
+    while (SendCopy(id)) {
+    }
+  }
 }
 
 void FakeCluster::FinishIfDone(int64_t worker) {
@@ -320,6 +367,7 @@ void FakeCluster::RunAll() {
     }
     for (int64_t id : ids) {
       moved = WriteSnapshot(id) || moved;
+      moved = SendCopy(id) || moved;
       FinishIfDone(id);
     }
   }
@@ -378,20 +426,17 @@ void FakeCluster::Handle(FakeWorker& worker,
   if (message.has_shutdown()) {
     worker.exit_code = message.shutdown().exit_code();
   } else if (message.has_assignment()) {
-    const v1::Assignment& assignment = message.assignment();
     EXPECT_GT(message.generation(), worker.generation);
-    CheckOwners(assignment);
-    worker = FakeWorker{};
-    worker.generation = message.generation();
-    worker.start = worker.until = assignment.start_update();
-    for (int stage : assignment.stages()) {
-      worker.versions[stage] = assignment.start_update();
-    }
+    CheckOwners(message.assignment());
+    Assign(worker, message.generation(), message.assignment());
   } else if (message.has_rewire()) {
     EXPECT_GT(message.generation(), worker.generation);
     EXPECT_EQ(message.rewire().placements_size(), stages_);
     worker.generation = message.generation();
-    worker.ready = false;
+    worker.ready = worker.fresh = false;
+    const auto& backups = message.rewire().backups();
+    const int64_t backup = backups.empty() ? 0 : backups[0].worker_id();
+    if (std::exchange(worker.backup, backup) != backup) SendAgain(worker);
     if (message.rewire().has_repeat_after()) {
       worker.owed.clear();
       for (const v1::WorkerMessage& said : worker.said) {
@@ -408,9 +453,21 @@ void FakeCluster::Handle(FakeWorker& worker,
                           message.rewire().edges().end());
   } else if (message.has_probe_answer()) {
     worker.answered = message.probe_answer().number();
+  } else if (message.has_committed() && message.committed().in_memory()) {
+    const int64_t update = message.committed().update();
+    EXPECT_LE(update, static_cast<int64_t>(effects.rows.size()));
+    worker.logs_from = std::max(worker.logs_from, update);
+    std::erase_if(worker.kept, [update](const auto& kept) {
+      return kept.first.second < update;
+    });
+  } else if (message.has_given_up()) {
+    std::erase_if(worker.kept, [&](const auto& kept) {
+      return kept.first.second == message.given_up().update();
+    });
   } else if (message.has_committed()) {
     EXPECT_GT(message.committed().update(), worker.committed);
     worker.committed = message.committed().update();
+    worker.logs_from = std::max(worker.logs_from, worker.committed);
   } else if (message.has_grant()) {
     const v1::Grant& grant = message.grant();
     EXPECT_EQ(message.generation(), worker.generation);
@@ -441,6 +498,89 @@ void FakeCluster::Handle(FakeWorker& worker,
   }
 }
 
+void FakeCluster::Assign(FakeWorker& worker, int64_t generation,
+                         const v1::Assignment& assignment) {
+  FakeWorker now;
+  now.generation = generation;
+  now.assigned = generation;
+  now.start = now.until = now.logs_from = assignment.start_update();
+  if (!worker.fresh) now.kept = worker.kept;
+  if (assignment.since() > worker.since) {
+    std::erase_if(now.kept, [&](const auto& kept) {
+      return kept.first.second > assignment.start_update();
+    });
+  }
+  now.since = std::max(worker.since, assignment.since());
+  now.fresh = false;
+  if (!assignment.backups().empty()) {
+    now.backup = assignment.backups(0).worker_id();
+  }
+  for (int stage : assignment.stages()) {
+    now.versions[stage] = assignment.start_update();
+    if (!assignment.sources().empty()) TakeFromMemory(now, stage, assignment);
+  }
+  assigned_[generation] += assignment.stages_size();
+  if (assigned_[generation] == stages_) {
+    went_back_[generation] = assignment.start_update();
+  }
+  worker = now;
+}
+
+void FakeCluster::SendAgain(FakeWorker& worker) {
+  for (const auto& [key, generation] : worker.kept) {
+    if (!worker.versions.contains(key.first)) continue;
+    worker.counted.insert(key);
+    worker.unsent.push_back(key);
+  }
+}
+
+void FakeCluster::TakeFromMemory(FakeWorker& worker, int stage,
+                                 const v1::Assignment& assignment) {
+  const std::pair key(stage, assignment.start_update());
+  bool found = false;
+  for (const v1::SnapshotAddress& source : assignment.sources()) {
+    if (source.stage() != stage) continue;
+    EXPECT_EQ(source.address(), "127.0.0.1:2");
+    const FakeWorker& from = workers.at(source.worker_id());
+    const auto kept = from.kept.find(key);
+    ASSERT_NE(kept, from.kept.end())
+        << "stage " << stage << " of update " << key.second;
+    for (const auto& [generation, update] : went_back_) {
+      if (generation > kept->second) {
+        EXPECT_LE(key.second, update);
+      }
+    }
+    worker.kept[key] = kept->second;
+    found = true;
+  }
+  worker.counted.insert(key);
+  worker.unsent.push_back(key);
+  EXPECT_TRUE(found) << "stage " << stage;
+}
+
+// As a link does whose neighbour needs what is not kept any more.
+bool FakeCluster::SayItCannotReplay(int64_t worker) {
+  const FakeWorker& fake = workers.at(worker);
+  for (const int edge : fake.rewired) {
+    for (const int stage : {edge, edge + 1}) {
+      const int64_t owner = OwnerOf(stage);
+      if (owner == 0 || owner == worker) continue;
+      const FakeWorker& neighbour = workers.at(owner);
+      if (neighbour.assigned != fake.generation ||
+          neighbour.start >= fake.logs_from) {
+        continue;
+      }
+      v1::WorkerMessage message;
+      message.mutable_failure()->set_kind(v1::WorkerFailure::KIND_REPLAY);
+      message.mutable_failure()->set_edge(edge);
+      message.mutable_failure()->set_reason("messages are not kept");
+      EXPECT_TRUE(Say(worker, message).ok());
+      return true;
+    }
+  }
+  return false;
+}
+
 void FakeCluster::CheckOwners(const v1::Assignment& assignment) const {
   EXPECT_EQ(assignment.placements_size(), stages_);
   int next_block = 0;
@@ -464,6 +604,11 @@ void Train(FakeCluster& cluster, int count) {
   for (int i = 0; i < count; ++i) {
     for (int stage = 0; stage < cluster.stages(); ++stage) cluster.Step(stage);
   }
+}
+
+void TrainAndKeep(FakeCluster& cluster, int count) {
+  Train(cluster, count);
+  cluster.SendCopies();
 }
 
 void TrainToTheFirstCheckpoint(FakeCluster& cluster) {
@@ -503,6 +648,13 @@ void Wait(FakeCluster& cluster, int seconds,
     cluster.Advance(1);
     for (int64_t worker : workers) cluster.Heartbeat(worker);
   }
+}
+
+RunSetup KeepingSetup() {
+  RunSetup setup = FakeSetup(4, 4);
+  setup.config.mutable_cluster()->set_peer_snapshot_every(4);
+  setup.config.mutable_checkpoint()->set_every(100);
+  return setup;
 }
 
 RunSetup ShrinkingSetup(int min_workers) {

@@ -4,7 +4,8 @@
 //
 // The cluster checks the controller's promises as it goes: grants only grow
 // within a generation, what a cut asks for is always new, every stage has one
-// owner, rows are 1, 2, 3, ..., and nothing is committed beyond them.
+// owner, rows are 1, 2, 3, ..., nothing is committed beyond them, and a stage
+// that starts from a cut in memory is sent to workers that have it.
 #pragma once
 
 #include <map>
@@ -35,6 +36,7 @@ class FakeEffects final : public RunEffects {
   absl::StatusOr<RunHistory> History() override;
   absl::Status DropCheckpointsAfter(int64_t last) override;
   absl::Status WriteRow(const MetricsRow& row) override;
+  absl::StatusOr<std::vector<MetricsRow>> Rows() override { return rows; }
   absl::StatusOr<std::vector<MetricsRow>> KeepRows(int64_t last) override;
   absl::Status CommitCheckpoint(const CheckpointContent& content) override;
   void GiveUpCheckpoint(int64_t update, const std::string& reason) override;
@@ -54,6 +56,7 @@ class FakeEffects final : public RunEffects {
   std::set<int64_t> damaged;  // of these
   std::vector<int64_t> given_up;
   absl::Status commit_error;
+  absl::Status disk_error;  // nothing can be read
 };
 
 struct FakeWorker {
@@ -72,6 +75,15 @@ struct FakeWorker {
   int64_t committed = 0;
   int64_t answered = 0;      // probe
   std::vector<int> rewired;  // edges, last time
+  int64_t assigned = 0;      // generation
+  int64_t logs_from = 0;     // update: what it sent before is forgotten
+  bool fresh = true;         // registered, and given nothing since
+  int64_t since = 0;
+  int64_t backup = 0;
+  // By stage and update, the generation of the copy.
+  std::map<std::pair<int, int64_t>, int64_t> kept;
+  std::vector<std::pair<int, int64_t>> unsent;  // of these
+  std::set<std::pair<int, int64_t>> counted;    // and sent again
   bool ready = false;
   bool finished = false;
   std::optional<int> exit_code;
@@ -97,6 +109,9 @@ class FakeCluster {
   // The oldest snapshot of the worker is written.
   bool WriteSnapshot(int64_t worker);
   void FinishIfDone(int64_t worker);
+  // The oldest copy that the worker has taken reaches its backup.
+  bool SendCopy(int64_t worker);
+  void SendCopies();  // all of them
   // Everybody does all they may, until nothing changes.
   void RunAll();
   // Time passes, with a tick at least every half second.
@@ -124,11 +139,19 @@ class FakeCluster {
  private:
   void Deliver();
   void Handle(FakeWorker& worker, const v1::CoordinatorMessage& message);
+  void Assign(FakeWorker& worker, int64_t generation,
+              const v1::Assignment& assignment);
+  void SendAgain(FakeWorker& worker);
+  void TakeFromMemory(FakeWorker& worker, int stage,
+                      const v1::Assignment& assignment);
+  bool SayItCannotReplay(int64_t worker);
   void CheckOwners(const v1::Assignment& assignment) const;
 
   const RunSetup setup_;
   const int stages_;
   worker::ScheduleSpec schedule_;
+  std::map<int64_t, int> assigned_;       // stages, by generation
+  std::map<int64_t, int64_t> went_back_;  // generation -> update
 };
 
 // All workers have joined and their stages run.
@@ -137,6 +160,8 @@ void Start(FakeCluster& cluster, int workers);
 void Train(FakeCluster& cluster, int count);
 // Up to update 12, with the checkpoint of update 10 committed.
 void TrainToTheFirstCheckpoint(FakeCluster& cluster);
+// Every stage makes `count` updates and the copies reach the backups.
+void TrainAndKeep(FakeCluster& cluster, int count);
 // The rows of the whole run are there and are the right ones.
 void ExpectAllRows(const FakeCluster& cluster);
 
@@ -146,6 +171,10 @@ void FinishAndExpectAllRows(FakeCluster& cluster);
 // Time passes, and these workers are heard of.
 void Wait(FakeCluster& cluster, int seconds,
           const std::vector<int64_t>& workers);
+
+// Four stages on four workers, a snapshot in memory every four updates, and no
+// checkpoint on disk but the last.
+RunSetup KeepingSetup();
 
 // Three stages on three workers, which may shrink after ten seconds.
 RunSetup ShrinkingSetup(int min_workers);

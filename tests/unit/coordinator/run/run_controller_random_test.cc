@@ -31,6 +31,8 @@ TEST_P(RandomOrder, EndsWithTheSameRows) {
       static_cast<int>(random() % 2));
   setup.config.mutable_cluster()->mutable_shrink_after()->set_nanos(300000000);
   setup.config.mutable_guards()->set_nan(v1::GUARD_POLICY_SKIP);
+  const int keep = GetParam() % 2 == 0 ? 0 : 1 + static_cast<int>(random() % 7);
+  setup.config.mutable_cluster()->set_peer_snapshot_every(keep);
   FakeCluster cluster(setup);
   std::set<int64_t> bad;
   for (unsigned i = random() % 3; i > 0; --i) {
@@ -50,6 +52,7 @@ TEST_P(RandomOrder, EndsWithTheSameRows) {
       cluster.Step(static_cast<int>(random() % stages));
     } else if (event < 80) {
       cluster.WriteSnapshot(AnyWorker(cluster, random));
+      if (keep > 0) cluster.SendCopy(AnyWorker(cluster, random));
     } else if (event < 90) {
       const int64_t worker = AnyWorker(cluster, random);
       cluster.Heartbeat(worker);
@@ -91,6 +94,8 @@ TEST_P(RandomOrder, EndsWithTheSameRows) {
   EXPECT_EQ(cluster.effects.left_out.size(), bad.size())
       << "one decision for each";
   for (int64_t update : {10, 20, 30, 40}) {
+    // Stages that start behind a checkpoint do not write their parts of it.
+    if (keep > 0 && update < 40) continue;
     EXPECT_TRUE(cluster.effects.committed.contains(update));
   }
 }

@@ -69,6 +69,17 @@ TEST(MetricsFile, RowsReachTheFileOnFlush) {
             ToJson(Row(1)) + "\n" + ToJson(Row(2)) + "\n");
 }
 
+TEST(MetricsFile, RowsAreThoseBeforeTheFirstBadOne) {
+  TempDir dir;
+  ASSERT_OK_AND_ASSIGN(MetricsFile file, MetricsFile::Open(dir / "m.jsonl"));
+  EXPECT_TRUE(file.Rows()->empty());
+  for (int64_t step : {1, 2, 3, 5}) file.Append(Row(step));
+  EXPECT_EQ(file.Rows()->size(), 3u);
+  EXPECT_EQ(ToJson(file.Rows()->back()), ToJson(Row(3)));
+  std::ofstream(dir / "m.jsonl") << ToJson(Row(1)) << "\n{\"step\":2,";
+  EXPECT_EQ(file.Rows()->size(), 1u);
+}
+
 TEST(MetricsFile, KeepDropsLaterRowsAndATornLine) {
   TempDir dir;
   const std::string path = dir / "m.jsonl";

@@ -16,6 +16,7 @@
 #include "common/config/run_config_io.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
+#include "worker/checkpoint/snapshot_service.h"
 
 namespace gimbal::worker {
 namespace {
@@ -59,6 +60,7 @@ class Inbox {
 struct Host {
   WorkerData data;
   Inbox inbox;
+  SnapshotStore store;
   std::unique_ptr<LinkListener> listener = *LinkListener::Start("127.0.0.1:0");
 };
 
@@ -97,7 +99,7 @@ class AssignmentRunTest : public ::testing::Test {
   std::unique_ptr<AssignmentRun> Start(int stage, v1::Assignment assignment) {
     Host& host = hosts_[stage];
     return std::make_unique<AssignmentRun>(1, std::move(assignment), host.data,
-                                           *host.listener,
+                                           *host.listener, host.store,
                                            [&host](v1::WorkerMessage message) {
                                              host.inbox.Put(std::move(message));
                                            });
@@ -160,6 +162,27 @@ TEST_F(AssignmentRunTest, MissingDataIsFatalAndNamed) {
   EXPECT_THAT(failure->failure().reason(), HasSubstr(folder_ / "none"));
 }
 
+// Everybody who was thought to have it is asked, the worker itself first.
+TEST_F(AssignmentRunTest, ASnapshotThatNobodyHasIsToldApart) {
+  v1::Assignment assignment = AssignmentOf(0);
+  assignment.mutable_config()->mutable_cluster()->set_peer_snapshot_every(2);
+  assignment.mutable_placements(0)->set_worker_id(7);
+  assignment.set_start_update(4);
+  hosts_[1].store.Begin("test-run", 1, 0);
+  const auto server = *SnapshotServer::Start("127.0.0.1:0", hosts_[1].store);
+  for (const int64_t worker : {7, 8}) {
+    v1::SnapshotAddress& source = *assignment.add_sources();
+    source.set_worker_id(worker);
+    source.set_address(server->address());
+  }
+  const auto run = Start(0, assignment);
+  const auto failure = hosts_[0].inbox.Next(v1::WorkerMessage::kFailure);
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->failure().kind(), v1::WorkerFailure::KIND_SNAPSHOT);
+  EXPECT_THAT(failure->failure().reason(),
+              AllOf(HasSubstr("stage 0 at update 4"), HasSubstr("worker 8")));
+}
+
 // An allocation that fails, wherever it is: here that of the first message.
 TEST_F(AssignmentRunTest, RunningOutOfMemoryIsFatalAndSaysWhatIsNeeded) {
   v1::Assignment assignment = AssignmentOf(0);
@@ -168,7 +191,7 @@ TEST_F(AssignmentRunTest, RunningOutOfMemoryIsFatalAndSaysWhatIsNeeded) {
   bool failed = false;
   Host& host = hosts_[0];
   const AssignmentRun run(1, std::move(assignment), host.data, *host.listener,
-                          [&](v1::WorkerMessage message) {
+                          host.store, [&](v1::WorkerMessage message) {
                             if (!std::exchange(failed, true)) {
                               throw std::bad_alloc();
                             }

@@ -2,13 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
-#include "common/base/random.h"
 #include "common/io/checkpoint_layout.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
+#include "tests/unit/worker/checkpoint/trained_state.h"
 #include "worker/checkpoint/snapshot_writer.h"
 
 namespace gimbal::worker {
@@ -19,59 +20,6 @@ using test_support::StatusIs;
 using test_support::TempDir;
 using ::testing::HasSubstr;
 
-const StageSpec kStage{.model = {.layers = 3,
-                                 .hidden = 8,
-                                 .heads = 2,
-                                 .context = 4,
-                                 .vocab = 11,
-                                 .mlp_hidden = 16},
-                       .first_block = 1,
-                       .blocks = 2,
-                       .last = true,
-                       .microbatch = 1};
-// Stage 1 of 4: three versions.
-const ScheduleSpec kSchedule{ScheduleKind::kAsync1F1B, 4, 1};
-const StageStateSpec kSpec{
-    .stage = kStage,
-    .schedule = kSchedule,
-    .index = 1,
-    .update = {.optimizer = {.kind = OptimizerKind::kBasisRotation},
-               .lr = {.kind = LrKind::kConstant, .peak = 0.01, .steps = 20}}};
-
-// A state as after `updates` updates with random gradients.
-std::unique_ptr<StageState> Trained(int64_t updates) {
-  auto state = std::make_unique<StageState>(kSpec);
-  state->Initialize(1, 0.1);
-  std::vector<float> grads(static_cast<size_t>(state->table().size()));
-  for (int64_t t = 1; t <= updates; ++t) {
-    for (const Param& p : state->table().params()) {
-      for (int64_t i = p.offset; i < p.offset + p.size(); ++i) {
-        grads[static_cast<size_t>(i)] = static_cast<float>(base::RandomNormal(
-            2, static_cast<uint64_t>(t), static_cast<uint64_t>(i)));
-      }
-    }
-    state->Advance(t, 0, 1.0, t % 3 == 0, grads.data());
-  }
-  return state;
-}
-
-void ExpectSame(const StageState& a, const StageState& b) {
-  ASSERT_EQ(a.stash().newest(), b.stash().newest());
-  ASSERT_EQ(a.stash().oldest(), b.stash().oldest());
-  for (int64_t v = a.stash().oldest(); v <= a.stash().newest(); ++v) {
-    for (int64_t i = 0; i < a.table().size(); ++i) {
-      ASSERT_EQ(a.stash().Get(v)[i], b.stash().Get(v)[i]) << "version " << v;
-    }
-  }
-  const auto state_a = a.update().State(), state_b = b.update().State();
-  ASSERT_EQ(state_a.size(), state_b.size());
-  for (size_t k = 0; k < state_a.size(); ++k) {
-    for (int64_t i = 0; i < state_a[k].rows * state_a[k].cols; ++i) {
-      ASSERT_EQ(state_a[k].data[i], state_b[k].data[i]) << state_a[k].name;
-    }
-  }
-}
-
 TEST(StageSnapshot, BringsBackEveryNumber) {
   for (const int64_t updates : {1, 2, 7}) {
     const TempDir folder;
@@ -79,10 +27,37 @@ TEST(StageSnapshot, BringsBackEveryNumber) {
     StageSnapshot snapshot;
     snapshot.Copy(updates, *state);
     ASSERT_THAT(snapshot.Write(folder.path()), IsOk());
-    StageState loaded(kSpec);
+    StageState loaded(TrainedSpec());
     ASSERT_THAT(LoadStage(folder.path(), updates, &loaded), IsOk());
     ExpectSame(*state, loaded);
   }
+}
+
+TEST(StageSnapshot, BringsBackEveryNumberFromMemory) {
+  for (const int64_t updates : {1, 2, 7}) {
+    const auto state = Trained(updates);
+    StageSnapshot snapshot;
+    snapshot.Copy(updates, *state);
+    ASSERT_OK_AND_ASSIGN(StageSnapshot other, StageSnapshot::WithTensors(
+                                                  updates, snapshot.tensors()));
+    std::ranges::copy(snapshot.values(), other.values().begin());
+    StageState loaded(TrainedSpec());
+    ASSERT_THAT(LoadStage(other, &loaded), IsOk());
+    ExpectSame(*state, loaded);
+  }
+}
+
+TEST(StageSnapshot, AForeignSnapshotIsRefused) {
+  StageSnapshot snapshot;
+  snapshot.Copy(3, *Trained(3));
+  StageStateSpec wider = TrainedSpec();
+  wider.stage.model.hidden = 16;
+  StageState other(wider);
+  EXPECT_THAT(
+      LoadStage(snapshot, &other),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("update 3")));
+  EXPECT_THAT(StageSnapshot::WithTensors(1, {{"f", "n", {2, -1}}}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("f, n")));
 }
 
 TEST(StageSnapshot, HoldsTheCutNotWhatCameAfter) {
@@ -93,7 +68,7 @@ TEST(StageSnapshot, HoldsTheCutNotWhatCameAfter) {
   std::fill_n(state->stash().SlotFor(6), state->table().size(), -1.0f);
   state->stash().Publish(6);
   ASSERT_THAT(snapshot.Write(folder.path()), IsOk());
-  StageState loaded(kSpec);
+  StageState loaded(TrainedSpec());
   ASSERT_THAT(LoadStage(folder.path(), 5, &loaded), IsOk());
   ExpectSame(*Trained(5), loaded);
 }
@@ -121,7 +96,7 @@ TEST(StageSnapshot, AtItsOriginAStageNeedsNoFormerStages) {
   snapshot.Copy(7, *state);
   ASSERT_THAT(snapshot.Write(folder.path()), IsOk());
   std::filesystem::remove_all(folder / "stash");
-  StageStateSpec other = kSpec;
+  StageStateSpec other = TrainedSpec();
   other.schedule.origin = 7;
   other.update.mitigation = {.weight_prediction = true, .error_feedback = true};
   StageState loaded(other);
@@ -154,12 +129,12 @@ TEST(StageSnapshot, MissingStateIsAnErrorAnywhereElse) {
   StageSnapshot snapshot;
   snapshot.Copy(7, *state);
   ASSERT_THAT(snapshot.Write(folder.path()), IsOk());
-  StageStateSpec other = kSpec;
+  StageStateSpec other = TrainedSpec();
   other.update.mitigation = {.error_feedback = true};
   StageState feeds_back(other);
   EXPECT_THAT(LoadStage(folder.path(), 7, &feeds_back),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr(".u")));
-  other = kSpec;
+  other = TrainedSpec();
   other.schedule.origin = 7;
   other.update.optimizer.rotation.source = RotationSource::kSecond;
   std::filesystem::remove(folder / io::OptimizerFile(3));
@@ -175,14 +150,14 @@ TEST(StageSnapshot, MissingAndForeignFilesAreNamed) {
   StageSnapshot snapshot;
   snapshot.Copy(3, *state);
   ASSERT_THAT(snapshot.Write(folder.path()), IsOk());
-  StageStateSpec wider = kSpec;
+  StageStateSpec wider = TrainedSpec();
   wider.stage.model.hidden = 16;
   StageState other(wider);
   EXPECT_THAT(LoadStage(folder.path(), 3, &other),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("layer-002.safetensors")));
   std::filesystem::remove(folder / io::OptimizerFile(3));
-  StageState loaded(kSpec);
+  StageState loaded(TrainedSpec());
   const absl::Status missing = LoadStage(folder.path(), 3, &loaded);
   EXPECT_THAT(missing, testing::Not(IsOk()));
   EXPECT_THAT(std::string(missing.message()), HasSubstr(io::OptimizerFile(3)));

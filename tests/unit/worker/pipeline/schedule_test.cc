@@ -104,8 +104,9 @@ TEST(Schedule, WithoutAStashOneVersionIsEnough) {
 
 TEST(Schedule, CutsComeAfterTheUpdate) {
   const ScheduleSpec spec{ScheduleKind::kAsync1F1B, 1, 1};
-  const auto actions = BlockActions(spec, 0, 1, 0, 1, {true, true});
-  ASSERT_EQ(actions.size(), 5u);
+  const auto actions = BlockActions(spec, 0, 1, 0, 1, {true, true, true});
+  ASSERT_EQ(actions.size(), 6u);
+  EXPECT_EQ(ToString(actions[5]), "K1");
   EXPECT_EQ(actions[3].kind, ActionKind::kEvaluate);
   EXPECT_EQ(actions[4].kind, ActionKind::kSnapshot);
 }

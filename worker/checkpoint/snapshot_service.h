@@ -1,0 +1,28 @@
+// Serves a worker's snapshots to other workers. gRPC stays behind this header.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "worker/checkpoint/snapshot_store.h"
+
+namespace gimbal::worker {
+
+class SnapshotServer {
+ public:
+  // At host:port; port 0 picks a free one. `store` must outlive the server.
+  static absl::StatusOr<std::unique_ptr<SnapshotServer>> Start(
+      const std::string& address, SnapshotStore& store);
+  // Ends calls in progress.
+  ~SnapshotServer();
+
+  const std::string& address() const;
+
+ private:
+  struct Impl;
+  explicit SnapshotServer(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace gimbal::worker
