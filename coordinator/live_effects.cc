@@ -111,6 +111,8 @@ absl::Status LiveEffects::WriteRow(const MetricsRow& row) {
   return absl::OkStatus();
 }
 
+absl::Status LiveEffects::FlushRows() { return folder_.metrics.Flush(); }
+
 absl::StatusOr<std::vector<MetricsRow>> LiveEffects::Rows() {
   return folder_.metrics.Rows();
 }

@@ -34,6 +34,7 @@ class LiveEffects final : public RunEffects {
   absl::StatusOr<RunHistory> History() override;
   absl::Status DropCheckpointsAfter(int64_t last) override;
   absl::Status WriteRow(const MetricsRow& row) override;
+  absl::Status FlushRows() override;
   absl::StatusOr<std::vector<MetricsRow>> Rows() override;
   absl::StatusOr<std::vector<MetricsRow>> KeepRows(int64_t last) override;
   absl::Status CommitCheckpoint(const CheckpointContent& content) override;

@@ -62,6 +62,9 @@ void RunController::CommitMemoryCut() {
       memory_.NewestWhole(ledger_.rows_taken(),
                           static_cast<int>(std::min(kCopies, Hosts().size())));
   if (!whole) return;
+  if (const absl::Status flushed = effects_.FlushRows(); !flushed.ok()) {
+    return Fail(flushed.ToString());
+  }
   memory_.Commit(*whole);
   keeping_fails_ = false;
   v1::CoordinatorMessage message;

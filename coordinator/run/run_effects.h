@@ -44,6 +44,8 @@ class RunEffects {
   virtual absl::StatusOr<RunHistory> History() = 0;
 
   virtual absl::Status WriteRow(const MetricsRow& row) = 0;
+  // So that they outlive this process.
+  virtual absl::Status FlushRows() = 0;
   // The rows 1, 2, ... that are there.
   virtual absl::StatusOr<std::vector<MetricsRow>> Rows() = 0;
   // Drops the rows beyond update `last`; the rows 1 to `last`. DATA_LOSS, and

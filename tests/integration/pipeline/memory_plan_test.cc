@@ -113,12 +113,11 @@ TEST(MemoryPlan, CountsVersionsAndSlotsOfEachStage) {
 
 TEST(MemoryPlan, CountsSnapshotsThatAreKept) {
   v1::StagePlacement placement;
-  placement.set_blocks(4);
   for (const int stages : {1, 4}) {
-    const auto config =
-        *config::ParseRunConfig(kConfig, "test",
-                                {"cluster.peer_snapshot_every=10",
-                                 "pipeline.stages=" + std::to_string(stages)});
+    const std::vector<std::string> overrides = {
+        "cluster.peer_snapshot_every=10",
+        "pipeline.stages=" + std::to_string(stages)};
+    const auto config = *config::ParseRunConfig(kConfig, "test", overrides);
     placement.set_blocks(4 / stages);
     const StageMemory memory = PlanStage(config, placement);
     EXPECT_EQ(memory.kept, (stages == 1 ? 2 : 4) * memory.snapshot);

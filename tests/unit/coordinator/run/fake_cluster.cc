@@ -114,16 +114,25 @@ absl::Status FakeEffects::WriteRow(const MetricsRow& row) {
   return absl::OkStatus();
 }
 
+absl::Status FakeEffects::FlushRows() {
+  flushed = rows.size();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<MetricsRow>> FakeEffects::Rows() { return rows; }
+
 absl::StatusOr<std::vector<MetricsRow>> FakeEffects::KeepRows(int64_t last) {
   if (static_cast<int64_t>(rows.size()) < last) {
     return absl::DataLossError("metrics.jsonl: a gap");
   }
   rows.resize(last);
+  flushed = rows.size();
   return rows;
 }
 
 absl::Status FakeEffects::CommitCheckpoint(const CheckpointContent& content) {
   EXPECT_LE(content.update, static_cast<int64_t>(rows.size()));
+  flushed = rows.size();
   if (!commit_error.ok()) return commit_error;
   committed.insert(content.update);
   return absl::OkStatus();
@@ -167,6 +176,7 @@ int64_t FakeCluster::Join(const std::string& name) {
 }
 
 void FakeCluster::Revive() {
+  effects.rows.resize(effects.flushed);
   run = std::make_unique<RunController>(setup_, effects);
   EXPECT_TRUE(run->Open().ok());
   effects.sent.clear();
@@ -321,9 +331,12 @@ bool FakeCluster::SendCopy(int64_t worker) {
   kept.set_update(key.second);
   kept.set_backup(fake.backup);
   const auto backup = workers.find(fake.backup);
+  // Whoever sends again knows that it is still of use.
+  const bool again = fake.counted.contains(key);
+  const int64_t generation = again ? fake.generation : copy->second;
   if (fake.backup != 0 && (backup == workers.end() || backup->second.fresh ||
-                           backup->second.since > copy->second)) {
-    if (fake.counted.contains(key)) return true;
+                           backup->second.since > generation)) {
+    if (again) return true;
     kept.set_error("the backup does not take it");
     fake.kept.erase(copy);
   } else if (fake.backup != 0) {

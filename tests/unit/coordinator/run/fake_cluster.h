@@ -36,7 +36,8 @@ class FakeEffects final : public RunEffects {
   absl::StatusOr<RunHistory> History() override;
   absl::Status DropCheckpointsAfter(int64_t last) override;
   absl::Status WriteRow(const MetricsRow& row) override;
-  absl::StatusOr<std::vector<MetricsRow>> Rows() override { return rows; }
+  absl::Status FlushRows() override;
+  absl::StatusOr<std::vector<MetricsRow>> Rows() override;
   absl::StatusOr<std::vector<MetricsRow>> KeepRows(int64_t last) override;
   absl::Status CommitCheckpoint(const CheckpointContent& content) override;
   void GiveUpCheckpoint(int64_t update, const std::string& reason) override;
@@ -52,6 +53,7 @@ class FakeEffects final : public RunEffects {
   std::vector<RefreshChange> refresh_changes;
   std::vector<LeftOut> left_out;
   std::vector<MetricsRow> rows;
+  size_t flushed = 0;  // of these; others do not outlive the coordinator
   std::set<int64_t> committed;
   std::set<int64_t> damaged;  // of these
   std::vector<int64_t> given_up;
