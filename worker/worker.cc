@@ -196,7 +196,7 @@ void Worker::Handle(v1::CoordinatorMessage message) {
   if (message.has_assignment()) {
     Replace(nullptr);
     const v1::Assignment& assignment = message.assignment();
-    store_->Begin(assignment.run_id(), assignment.since(),
+    store_->Begin(assignment.run_id(), message.generation(), assignment.since(),
                   assignment.start_update());
     const auto& stages = assignment.stages();
     base::LogInfo(
@@ -229,7 +229,7 @@ void Worker::Handle(v1::CoordinatorMessage message) {
                                ": keeps its stages, connects edges ",
                                absl::StrJoin(message.rewire().edges(), ", ")));
     fence_.Renew();
-    store_->Confirm();
+    store_->Confirm(message.generation());
     run_->Rewire(message.generation(), message.rewire());
   } else if (message.has_committed()) {
     run_->Committed(message.committed());

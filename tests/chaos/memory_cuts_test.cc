@@ -78,8 +78,7 @@ class MemoryCuts : public test_support::TrainFixture {
   }
 
   std::vector<json> Recoveries(const std::string& run) {
-    return json::parse(ReadText(folder_ / (run + "/summary.json")))
-        .at("recoveries");
+    return Summary(run).at("recoveries");
   }
 };
 
@@ -122,10 +121,8 @@ TEST_F(MemoryCuts, TheCoordinatorIsLostFirst) {
   TrainUndisturbed();
   Command command(Arguments("coordinator", 1000000));
   ASSERT_TRUE(WaitForRows(command, "coordinator", 150));
-  const json file = json::parse(
-      ReadText(folder_ / "coordinator/coordinator.json"), nullptr, false);
-  ASSERT_TRUE(file.is_object());
-  kill(file.at("pid").get<int>(), SIGKILL);
+  ASSERT_GT(CoordinatorPid("coordinator"), 0);
+  kill(CoordinatorPid("coordinator"), SIGKILL);
   const auto taken_up = [&] {
     return CountOf("run is RUNNING", Events("coordinator")) == 2;
   };

@@ -1,5 +1,7 @@
 #include "worker/checkpoint/snapshot_store.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 
@@ -10,22 +12,24 @@ void SnapshotStore::Renew() {
   confirmed_ = false;
 }
 
-void SnapshotStore::Confirm() {
+void SnapshotStore::Confirm(int64_t generation) {
   std::lock_guard lock(mutex_);
   confirmed_ = true;
+  generation_ = generation;
 }
 
-void SnapshotStore::Begin(const std::string& run, int64_t since,
-                          int64_t start) {
+void SnapshotStore::Begin(const std::string& run, int64_t generation,
+                          int64_t since, int64_t start) {
   std::lock_guard lock(mutex_);
   if (run != run_ || !confirmed_) {
     snapshots_.clear();
-    since_ = 0;
+    generation_ = 0;
   }
   run_ = run;
   confirmed_ = true;
-  if (since <= since_) return;
   since_ = since;
+  const int64_t known = std::exchange(generation_, generation);
+  if (since <= known) return;
   std::erase_if(snapshots_, [start](const auto& kept) {
     return kept.first.second > start;
   });

@@ -2,8 +2,8 @@
 // others. It outlives assignments: what a stage of the process had kept is
 // there for the one that starts next.
 //
-//   store.Renew();                        // registered (again)
-//   store.Begin(run, since, start);       // an assignment
+//   store.Renew();                             // registered (again)
+//   store.Begin(run, generation, since, start);  // an assignment
 //   store.Put(run, generation, stage, snapshot);
 //   store.DropBefore(cut);                // the cut is committed
 #pragma once
@@ -29,12 +29,14 @@ class SnapshotStore {
   // Unless the worker keeps its stages (Confirm), what is here may be of times
   // that it knows nothing about: the next Begin forgets it.
   void Renew();
-  void Confirm();
-  // Every stage started at the cut after `start` under generation `since`, if
-  // that is later than is known: snapshots of later updates that were copied
-  // before are of no use, and none of them is taken from now on. Those of
-  // another run are forgotten.
-  void Begin(const std::string& run, int64_t since, int64_t start);
+  // What is here is of use under `generation`.
+  void Confirm(int64_t generation);
+  // Every stage started together under generation `since`, which is this one if
+  // it is not known: at the cut after `start`. Then snapshots of later updates
+  // are of no use, and none that was copied before is taken from now on. Those
+  // of another run are forgotten.
+  void Begin(const std::string& run, int64_t generation, int64_t since,
+             int64_t start);
 
   // FAILED_PRECONDITION for another run than the present one, or a copy that
   // was made under a generation before `since`.
@@ -57,8 +59,9 @@ class SnapshotStore {
   absl::Status AdmitsLocked(const std::string& run, int64_t generation) const;
 
   mutable std::mutex mutex_;
-  std::string run_;  // empty: none, nothing is taken
-  int64_t since_ = 0;
+  std::string run_;         // empty: none, nothing is taken
+  int64_t since_ = 0;       // older copies are refused
+  int64_t generation_ = 0;  // newest known
   bool confirmed_ = false;
   std::map<Key, std::shared_ptr<const StageSnapshot>> snapshots_;
 };

@@ -518,7 +518,7 @@ void FakeCluster::Assign(FakeWorker& worker, int64_t generation,
   now.assigned = generation;
   now.start = now.until = now.logs_from = assignment.start_update();
   if (!worker.fresh) now.kept = worker.kept;
-  if (assignment.since() > worker.since) {
+  if (assignment.since() > worker.generation) {
     std::erase_if(now.kept, [&](const auto& kept) {
       return kept.first.second > assignment.start_update();
     });
@@ -557,7 +557,8 @@ void FakeCluster::TakeFromMemory(FakeWorker& worker, int stage,
     const FakeWorker& from = workers.at(source.worker_id());
     const auto kept = from.kept.find(key);
     ASSERT_NE(kept, from.kept.end())
-        << "stage " << stage << " of update " << key.second;
+        << "stage " << stage << " of update " << key.second << " at worker "
+        << source.worker_id();
     for (const auto& [generation, update] : went_back_) {
       if (generation > kept->second) {
         EXPECT_LE(key.second, update);

@@ -1,6 +1,8 @@
 // Cuts in the workers' memories, and how losses are cured from them.
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "coordinator/run/run_controller.h"
 #include "tests/support/status_matchers.h"
 #include "tests/unit/coordinator/run/fake_cluster.h"
@@ -271,6 +273,54 @@ TEST(RunControllerMemory, ASnapshotThatCannotBeHadIsACaseForTheDisk) {
     EXPECT_EQ(VersionOf(cluster, stage), 0);
   }
   FinishAndExpectAllRows(cluster);
+}
+
+// What was computed with a minibatch that is left out does not count.
+TEST(RunControllerMemory, AGuardGoesBackToTheCutBeforeIt) {
+  RunSetup setup = KeepingSetup();
+  setup.config.mutable_guards()->set_nan(v1::GUARD_POLICY_SKIP);
+  FakeCluster cluster(setup);
+  cluster.bad_gradients[{1, 11}] = std::numeric_limits<double>::quiet_NaN();
+  Start(cluster, 4);
+  TrainAndKeep(cluster, 10);
+  for (int stage : {3, 2, 0}) {
+    for (int i = 0; i < 3; ++i) cluster.Step(stage);
+  }
+  cluster.SendCopies();
+  cluster.Step(1);
+  cluster.now += std::chrono::milliseconds(1);
+  for (int64_t id : {1, 2, 3, 4}) cluster.Heartbeat(id);
+  ASSERT_EQ(cluster.run->state(), v1::RUN_STATE_ASSIGNING);
+  for (int stage = 0; stage < 4; ++stage) {
+    EXPECT_EQ(VersionOf(cluster, stage), 8);
+  }
+  for (const auto& [id, worker] : cluster.workers) {
+    EXPECT_THAT(UpdatesKept(worker), ElementsAre(8));
+  }
+  cluster.RunAll();
+  EXPECT_EQ(cluster.run->exit_code(), 0);
+  ASSERT_EQ(cluster.effects.rows.size(), 40u);
+  EXPECT_EQ(cluster.effects.rows[10].left_out, "nan");
+}
+
+TEST(RunControllerMemory, ARollbackMayReachBackBeyondTheCut) {
+  RunSetup setup = KeepingSetup();
+  setup.config.mutable_guards()->set_nan(v1::GUARD_POLICY_ROLLBACK);
+  setup.config.mutable_guards()->set_rollback_updates(4);
+  FakeCluster cluster(setup);
+  cluster.bad_gradients[{1, 11}] = std::numeric_limits<double>::quiet_NaN();
+  Start(cluster, 4);
+  TrainAndKeep(cluster, 10);
+  Train(cluster, 1);
+  cluster.now += std::chrono::milliseconds(1);
+  for (int64_t id : {1, 2, 3, 4}) cluster.Heartbeat(id);
+  for (int stage = 0; stage < 4; ++stage) {
+    EXPECT_EQ(VersionOf(cluster, stage), 0);
+  }
+  cluster.RunAll();
+  EXPECT_EQ(cluster.run->exit_code(), 0);
+  ASSERT_EQ(cluster.effects.rows.size(), 40u);
+  EXPECT_EQ(cluster.effects.rows[7].left_out, "nan");
 }
 
 TEST(RunControllerMemory, ASecondLifeUsesWhatIsKept) {

@@ -52,7 +52,7 @@ class Peer {
 
 class SnapshotKeeperTest : public ::testing::Test {
  protected:
-  SnapshotKeeperTest() { store_.Begin("run", 1, 0); }
+  SnapshotKeeperTest() { store_.Begin("run", 1, 1, 0); }
 
   void Start() {
     keeper_ = std::make_unique<SnapshotKeeper>(

@@ -26,7 +26,7 @@ using Chunks = std::vector<v1::SnapshotChunk>;
 class SnapshotServiceTest : public ::testing::Test {
  protected:
   SnapshotServiceTest() {
-    store_.Begin("run", 2, 0);
+    store_.Begin("run", 2, 2, 0);
     snapshot_.Copy(7, *state_);
   }
 

@@ -31,7 +31,7 @@ class SnapshotStoreTest : public ::testing::Test {
 TEST_F(SnapshotStoreTest, TakesNothingBeforeAnAssignment) {
   EXPECT_THAT(Put(1, 0, 10), StatusIs(absl::StatusCode::kFailedPrecondition,
                                       HasSubstr("run")));
-  store_.Begin("run", 1, 0);
+  store_.Begin("run", 1, 1, 0);
   EXPECT_THAT(Put(1, 0, 10), IsOk());
   EXPECT_THAT(
       store_.Put("other", 1, 0, Snapshot(10)),
@@ -39,7 +39,7 @@ TEST_F(SnapshotStoreTest, TakesNothingBeforeAnAssignment) {
 }
 
 TEST_F(SnapshotStoreTest, FindsWhatWasPutAndForgetsWhatIsOld) {
-  store_.Begin("run", 1, 0);
+  store_.Begin("run", 1, 1, 0);
   for (const int64_t update : {10, 20, 30}) {
     EXPECT_THAT(Put(1, 0, update), IsOk());
     EXPECT_THAT(Put(1, 2, update), IsOk());
@@ -58,21 +58,21 @@ TEST_F(SnapshotStoreTest, FindsWhatWasPutAndForgetsWhatIsOld) {
 }
 
 TEST_F(SnapshotStoreTest, OutlivesAssignmentsOfTheRun) {
-  store_.Begin("run", 1, 0);
+  store_.Begin("run", 1, 1, 0);
   EXPECT_THAT(Put(1, 0, 10), IsOk());
   EXPECT_THAT(Put(1, 0, 20), IsOk());
-  store_.Begin("run", 1, 10);  // a stage is replayed
+  store_.Begin("run", 2, 1, 10);  // a stage is replayed
   EXPECT_THAT(store_.Keys(), ElementsAre(Pair(0, 10), Pair(0, 20)));
-  store_.Begin("another", 1, 0);
+  store_.Begin("another", 2, 2, 0);
   EXPECT_THAT(store_.Keys(), IsEmpty());
 }
 
 // What was computed beyond the cut may be decided otherwise now.
 TEST_F(SnapshotStoreTest, GoingBackForgetsAndRefusesWhatCameLater) {
-  store_.Begin("run", 1, 0);
+  store_.Begin("run", 1, 1, 0);
   EXPECT_THAT(Put(1, 0, 10), IsOk());
   EXPECT_THAT(Put(1, 0, 20), IsOk());
-  store_.Begin("run", 3, 10);
+  store_.Begin("run", 3, 3, 10);
   EXPECT_THAT(store_.Keys(), ElementsAre(Pair(0, 10)));
   EXPECT_THAT(Put(2, 0, 20), StatusIs(absl::StatusCode::kFailedPrecondition,
                                       HasSubstr("generation 2")));
@@ -81,14 +81,14 @@ TEST_F(SnapshotStoreTest, GoingBackForgetsAndRefusesWhatCameLater) {
 }
 
 TEST_F(SnapshotStoreTest, AWorkerThatLostItsStagesKnowsNothing) {
-  store_.Begin("run", 1, 0);
+  store_.Begin("run", 1, 1, 0);
   EXPECT_THAT(Put(1, 0, 10), IsOk());
   store_.Renew();
-  store_.Confirm();  // it keeps its stages
-  store_.Begin("run", 1, 10);
+  store_.Confirm(2);  // it keeps its stages, those of others began
+  store_.Begin("run", 3, 2, 5);
   EXPECT_THAT(store_.Keys(), ElementsAre(Pair(0, 10)));
   store_.Renew();
-  store_.Begin("run", 1, 10);
+  store_.Begin("run", 4, 2, 10);
   EXPECT_THAT(store_.Keys(), IsEmpty());
 }
 
