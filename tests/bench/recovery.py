@@ -15,12 +15,14 @@ Prints a table.
 import json
 import os
 import random
+import re
 import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 
 BIN = sys.argv[1] if len(sys.argv) > 1 else "build/release/bin"
 KILLS, HANGS, ROUNDS, STEPS = 10, 3, 5, 300
@@ -128,16 +130,56 @@ def snapshots(folder, data, where):
           f"from {min(ratios):.3f} to {max(ratios):.3f} |", flush=True)
 
 
+def checkpoint_seconds(view):
+    """Largest time that a stage has spent in snapshots so far."""
+    seconds = [0.0]
+    for worker in view["workers"]:
+        url = f"http://{worker['metrics_address']}/metrics"
+        with urllib.request.urlopen(url, timeout=5) as page:
+            text = page.read().decode()
+        seconds += map(float, re.findall(
+            r'gimbal_stage_phase_seconds_total{[^}]*phase="checkpoint"[^}]*} '
+            r"(\S+)", text))
+    return max(seconds)
+
+
+def pause(folder, data):
+    config = write(folder, "pause.yaml",
+                   CONFIG % {"steps": STEPS, "data": data, "every": 50,
+                             "keep": 0})
+    run = os.path.join(folder, "pause")
+    spent, update = 0.0, 0
+    with subprocess.Popen(command("train", run, config),
+                          stdout=subprocess.DEVNULL) as train:
+        while train.poll() is None:
+            time.sleep(0.1)
+            view = status(run)
+            if not view or view.get("update", 0) < 50:
+                continue
+            try:
+                spent, update = checkpoint_seconds(view), view["update"]
+            except OSError:
+                break  # the workers leave
+    with open(os.path.join(run, "metrics.jsonl"), encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file][20:]
+    one = (rows[-1]["seconds"] - rows[0]["seconds"]) / (len(rows) - 1)
+    print(f"| a stage stands still for a snapshot ({update // 50} of them) | "
+          f"{spent / (update // 50) * 1000:.1f} ms, one update takes "
+          f"{one * 1000:.1f} ms |", flush=True)
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         data = write(folder, "corpus.txt", "a quick brown fox, again. " * 8000)
         print("| what | measured |\n|---|---|")
-        parts = sys.argv[2:] or ["recoveries", "every", "keep"]
+        parts = sys.argv[2:] or ["recoveries", "every", "keep", "pause"]
         if "recoveries" in parts:
             recoveries(folder, data)
         for where in ("every", "keep"):
             if where in parts:
                 snapshots(folder, data, where)
+        if "pause" in parts:
+            pause(folder, data)
 
 
 if __name__ == "__main__":

@@ -232,7 +232,7 @@ TEST_F(Elastic, SignalsThatAreNotListedEndNothing) {
 }
 
 TEST_F(Elastic, AMachineUnderFullLoadIsNoDeath) {
-  const auto settings = Settings({"run.steps=200", "cluster.lease=1s"});
+  const auto settings = Settings({"run.steps=200"});
   MustTrain("undisturbed",
             settings + std::vector<std::string>{"--workers", "1"});
   std::atomic<bool> stop = false;
