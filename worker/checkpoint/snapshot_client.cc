@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status_conversion.h"
@@ -17,6 +18,25 @@ namespace {
 // A worker that is gone is noticed by the coordinator long before; this is for
 // the one that is there and does not move.
 constexpr std::chrono::minutes kTimeout{10};
+// To be reached: on a machine under load that takes several attempts, which a
+// call alone does not make.
+constexpr std::chrono::seconds kConnectTime{4};
+constexpr std::chrono::milliseconds kLookAround{100};
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(
+    const std::string& address, const std::stop_token& stop) {
+  const auto channel = rpc::MakeChannel(address);
+  const auto end = base::Clock::Real().Now() + kConnectTime;
+  while (!channel->WaitForConnected(std::chrono::system_clock::now() +
+                                    kLookAround)) {
+    if (stop.stop_requested()) return absl::CancelledError("stopped");
+    if (base::Clock::Real().Now() >= end) {
+      return absl::UnavailableError(absl::StrCat(
+          address, ": nobody answers within ", kConnectTime.count(), " s"));
+    }
+  }
+  return channel;
+}
 
 }  // namespace
 
@@ -24,7 +44,8 @@ absl::Status StoreSnapshot(const std::string& address, const std::string& run,
                            int64_t generation, int stage,
                            const StageSnapshot& snapshot,
                            std::stop_token stop) {
-  const auto stub = v1::SnapshotService::NewStub(rpc::MakeChannel(address));
+  GIMBAL_ASSIGN_OR_RETURN(const auto channel, Connect(address, stop));
+  const auto stub = v1::SnapshotService::NewStub(channel);
   grpc::ClientContext context;
   rpc::SetTimeout(context, kTimeout);
   const std::stop_callback cancel(stop, [&] { context.TryCancel(); });
@@ -40,7 +61,8 @@ absl::Status StoreSnapshot(const std::string& address, const std::string& run,
 absl::StatusOr<std::shared_ptr<const StageSnapshot>> FetchSnapshot(
     const std::string& address, const std::string& run, int stage,
     int64_t update, std::stop_token stop) {
-  const auto stub = v1::SnapshotService::NewStub(rpc::MakeChannel(address));
+  GIMBAL_ASSIGN_OR_RETURN(const auto channel, Connect(address, stop));
+  const auto stub = v1::SnapshotService::NewStub(channel);
   grpc::ClientContext context;
   rpc::SetTimeout(context, kTimeout);
   const std::stop_callback cancel(stop, [&] { context.TryCancel(); });

@@ -35,6 +35,7 @@ class SnapshotServiceTest : public ::testing::Test {
     const auto stub =
         v1::SnapshotService::NewStub(rpc::MakeChannel(server_->address()));
     grpc::ClientContext context;
+    context.set_wait_for_ready(true);
     v1::StoreResponse response;
     const auto writer = stub->Store(&context, &response);
     for (const v1::SnapshotChunk& chunk : chunks) {
