@@ -136,7 +136,8 @@ absl::Status Coordinator::Impl::TakeUpRun() {
       folder, RunFolder::Take(options.run_dir, config, data, options.resume));
   config = folder->config;
   GIMBAL_RETURN_IF_ERROR(io::CheckWritable(root));
-  catalogue.emplace(root, folder->identity.run_id, config.checkpoint().keep());
+  catalogue.emplace(root, folder->identity.run_id, config.checkpoint().keep(),
+                    config.pipeline().origin());
   GIMBAL_RETURN_IF_ERROR(catalogue->Claim());
   metrics.emplace(metrics_server->registry(), folder->identity.run_id,
                   worker::TokensPerUpdate(config));

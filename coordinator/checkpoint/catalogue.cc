@@ -206,7 +206,9 @@ void Catalogue::Prune(int64_t newest) const {
     if (IsOfAnotherRun(folder, run_id_)) continue;
     const bool goes = IsCommitted(folder) ? update > newest || ++kept > keep_
                                           : update < newest;
-    if (goes) RemoveOrWarn(folder);
+    if (goes && !(update == origin_ && IsCommitted(folder))) {
+      RemoveOrWarn(folder);
+    }
   }
 }
 

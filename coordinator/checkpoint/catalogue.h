@@ -49,9 +49,13 @@ absl::Status CheckUnused(const std::string& root);
 
 class Catalogue {
  public:
-  // `keep`: how many of the newest committed checkpoints of the run stay.
-  Catalogue(std::string root, std::string run_id, int keep)
-      : root_(std::move(root)), run_id_(std::move(run_id)), keep_(keep) {}
+  // `keep`: how many of the newest committed checkpoints of the run stay. That
+  // of update `origin` stays as well: nobody could go back beyond it.
+  Catalogue(std::string root, std::string run_id, int keep, int64_t origin = 0)
+      : root_(std::move(root)),
+        run_id_(std::move(run_id)),
+        keep_(keep),
+        origin_(origin) {}
 
   const std::string& root() const { return root_; }
   std::string Folder(int64_t update) const;
@@ -61,8 +65,8 @@ class Catalogue {
   absl::Status Claim() const;
   // Removes step folders without COMMIT: what a crash left behind.
   absl::Status RemoveLeftovers() const;
-  // Removes the committed checkpoints of the run beyond update `last`; others may
-  // be written just now. Whether committed ones are left.
+  // Removes the committed checkpoints of the run beyond update `last`; others
+  // may be written just now. Whether committed ones are left.
   absl::StatusOr<bool> RemoveAfter(int64_t last) const;
   // Checks that every file is there with its size, then writes the manifest,
   // COMMIT and `latest`, then prunes, also step folders that were given up. On
@@ -80,6 +84,7 @@ class Catalogue {
   std::string root_;
   std::string run_id_;
   int keep_;
+  int64_t origin_;
 };
 
 }  // namespace gimbal::coordinator

@@ -130,8 +130,10 @@ absl::Status LocalCluster::WaitUntilServing() {
       address_ = serving->address;
       return absl::OkStatus();
     }
-    if (const std::optional<int> code = coordinator_exit()) {
-      if (IsRunsEnd(*code)) return absl::OkStatus();
+    if (const std::optional<int> code = coordinator_->Poll()) {
+      // Killed, and not the first one: Supervise starts it again.
+      const bool killed = *code > 128 && !address_.empty();
+      if (killed || IsRunsEnd(*code)) return absl::OkStatus();
       const std::string what =
           absl::StrCat("the coordinator ended with exit code ", *code,
                        " before it served; ", LogTail("coordinator"));

@@ -43,6 +43,7 @@ RunSummary Parse(const json& object) {
   summary.tokens_per_second = object.at("tokens_per_second").get<double>();
   summary.wall_seconds = object.at("wall_seconds").get<double>();
   summary.exit_reason = object.at("exit_reason").get<std::string>();
+  summary.left_out = object.value("left_out", int64_t{0});
   for (const json& stage : object.at("stages")) {
     summary.stages.push_back(ParseStage(stage));
   }
@@ -93,6 +94,10 @@ std::string FormatSummary(const RunSummary& summary) {
                   absl::StrCat(stage.staleness_max),
                   FormatPercent(stage.busy_fraction),
                   absl::StrCat(stage.refreshes), absl::StrCat(stage.restarts)});
+  }
+  if (summary.left_out > 0) {
+    absl::StrAppend(&text, "A guard left out ", FormatCount(summary.left_out),
+                    " minibatches; events.jsonl says why.\n\n");
   }
   return text + table.ToString();
 }

@@ -29,6 +29,7 @@ struct RunSummary {
   double tokens_per_second = 0;
   double wall_seconds = 0;
   std::string exit_reason;
+  int64_t left_out = 0;  // minibatches
   std::vector<StageSummary> stages;
 };
 

@@ -15,6 +15,7 @@
 #include "common/base/stop_signals.h"
 #include "common/config/run_config_io.h"
 #include "common/io/file.h"
+#include "coordinator/checkpoint/catalogue.h"
 #include "coordinator/cli/admin_client.h"
 #include "coordinator/cli/display.h"
 #include "coordinator/cli/exit_code.h"
@@ -131,6 +132,7 @@ class Watch {
       if (const auto code = cluster_.coordinator_exit()) return code;
       if (const absl::Status status = cluster_.Supervise(Now()); !status.ok()) {
         Fail(status);
+        interrupted_ = absl::IsCancelled(status);
         return std::nullopt;
       }
       const auto status = client_.GetStatus();
@@ -142,10 +144,14 @@ class Watch {
       if (stop_deadline_ && Now() > *stop_deadline_) {
         display_.Note(absl::StrCat("the run does not end within ",
                                    stop_patience_.count(), " s: killing it"));
+        interrupted_ = true;
         return std::nullopt;
       }
     }
   }
+
+  // Somebody wanted the end, and no coordinator was there to bring it about.
+  bool interrupted() const { return interrupted_; }
 
  private:
   bool Stops(int signal) const {
@@ -176,8 +182,22 @@ class Watch {
   AdminClient client_;
   const base::Seconds stop_patience_;
   std::set<int> ignored_;  // signals that do not end the run
+  bool interrupted_ = false;
   std::optional<base::SteadyTime> stop_deadline_;
 };
+
+// The run was interrupted while no coordinator could end it.
+int EndInterrupted(const TrainPlan& plan) {
+  const std::vector<int64_t> committed = coordinator::CommittedCheckpoints(
+      coordinator::CheckpointRoot(plan.run_dir, plan.config));
+  if (committed.empty()) return kRunFailed;
+  std::printf(
+      "the newest checkpoint is that of update %lld; `gimbal train "
+      "--run-dir %s --resume` goes on with the same numbers\n",
+      static_cast<long long>(committed.back()),
+      ShellWord(plan.run_dir).c_str());
+  return kInterrupted;
+}
 
 int RunLocal(const TrainOptions& options, const SignalQueue& signals) {
   const absl::StatusOr<TrainPlan> plan =
@@ -221,13 +241,13 @@ int RunLocal(const TrainOptions& options, const SignalQueue& signals) {
   if (!cluster.ok()) {
     const int code = Fail(cluster.status());
     if (code == kBadUsage) TakeBack(plan->run_dir, made);
-    return absl::IsCancelled(cluster.status()) ? kRunFailed : code;
+    return absl::IsCancelled(cluster.status()) ? EndInterrupted(*plan) : code;
   }
-  const std::optional<int> code =
-      Watch(plan->config.cluster(), signals, display, **cluster).Run();
+  Watch watch(plan->config.cluster(), signals, display, **cluster);
+  const std::optional<int> code = watch.Run();
   display.Finish();
   (*cluster)->Finish(code ? kWorkerGrace : base::Seconds(0));
-  if (!code) return kRunFailed;
+  if (!code) return watch.interrupted() ? EndInterrupted(*plan) : kRunFailed;
   return Report(*code, plan->run_dir, cluster->get());
 }
 

@@ -283,9 +283,15 @@ void RunController::End(v1::RunState state, int exit_code,
 // Without a checkpoint there is nothing that a stopped run could go on from.
 void RunController::EndEarly(const std::string& reason) {
   if (committed_.has_value()) {
+    // Whoever reads exit code 4 relies on it.
+    const absl::StatusOr<int64_t> newest = effects_.NewestCheckpoint();
+    if (!newest.ok()) {
+      return Fail(absl::StrCat(reason, "; ",
+                               absl::string_view(newest.status().message())));
+    }
     End(v1::RUN_STATE_STOPPED, 4,
-        absl::StrCat("ended at the committed checkpoint of update ",
-                     *committed_, ": ", reason));
+        absl::StrCat("ended at the committed checkpoint of update ", *newest,
+                     ": ", reason));
   } else {
     Fail(absl::StrCat("ended before the first checkpoint was committed: ",
                       reason));

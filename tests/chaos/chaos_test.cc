@@ -165,7 +165,7 @@ class Chaos : public test_support::TrainFixture {
   std::string MountSmallDisk(const std::string& run) {
     const std::string path = folder_ / (run + "-checkpoints");
     std::filesystem::create_directory(path);
-    return mount("none", path.c_str(), "tmpfs", 0, "size=8m") == 0 ? path : "";
+    return mount("none", path.c_str(), "tmpfs", 0, "size=32m") == 0 ? path : "";
   }
 
   // A network of the test's own, of which it can be the weather. False when

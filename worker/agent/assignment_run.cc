@@ -72,6 +72,7 @@ AssignmentRun::AssignmentRun(int64_t generation, v1::Assignment assignment,
       data_(data),
       store_(store),
       may_write_(std::move(may_write)),
+      on_disk_(assignment_.sources().empty() ? assignment_.start_update() : -1),
       outbox_(generation, std::move(send)),
       edges_(assignment_, host_, signal_, listener,
              [this](int edge, const absl::Status& status) {
@@ -126,7 +127,10 @@ void AssignmentRun::Rewire(int64_t generation, const v1::Rewire& rewire) {
 
 void AssignmentRun::Committed(const v1::CheckpointCommitted& committed) {
   // A new coordinator starts with the rows of the newest checkpoint on disk.
-  if (!committed.in_memory()) outbox_.Forget(committed.update());
+  if (!committed.in_memory()) {
+    outbox_.Forget(committed.update());
+    on_disk_ = committed.update();
+  }
   edges_.Prune(committed.update());
 }
 
@@ -135,6 +139,9 @@ std::optional<v1::Holding> AssignmentRun::Holding() const {
   {
     std::lock_guard lock(mutex_);
     if (!ready_) return std::nullopt;
+    // Stages that started from memory cannot tell again what a new coordinator
+    // asks for, from the newest checkpoint on, before there is a newer one.
+    if (assignment_.start_update() > on_disk_) return std::nullopt;
     holding.set_until(granted_.until());
     holding.set_final_update(granted_.final_update());
   }

@@ -74,6 +74,8 @@ class AssignmentRun {
   WorkerData& data_;
   SnapshotStore& store_;
   const std::function<absl::Status()> may_write_;
+  // Newest checkpoint on disk, as far as it is known.
+  std::atomic<int64_t> on_disk_;
   Outbox outbox_;
   Signal signal_;
   std::unique_ptr<SnapshotKeeper> keeper_;  // null: nothing is kept
