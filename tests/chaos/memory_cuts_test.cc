@@ -137,5 +137,24 @@ TEST_F(MemoryCuts, TheCoordinatorIsLostFirst) {
   EXPECT_GE(CountOf(", kept in memory", events), 1) << events;
 }
 
+// A stage whose life began in memory cannot tell a new coordinator what it asks
+// for, from the checkpoint on.
+TEST_F(MemoryCuts, WhoStartedFromMemoryIsNotTakenUp) {
+  TrainUndisturbed();
+  Command command(Arguments("alone", 1000000));
+  KillStages(command, "alone", 150, {1});
+  const auto again = [&] {
+    return CountOf("run is RUNNING", Events("alone")) == 2;
+  };
+  for (int i = 0; i < 1000 && !again(); ++i) {
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  ASSERT_TRUE(again()) << Logs("alone");
+  const std::vector<int> pids = Pids("alone");
+  kill(CoordinatorPid("alone"), SIGKILL);
+  for (const size_t stage : {0, 2, 3}) kill(pids[stage], SIGKILL);
+  ExpectTheSameNumbers(command, "alone");
+}
+
 }  // namespace
 }  // namespace gimbal

@@ -91,6 +91,13 @@ TEST(Catalogue, RemovesWhatIsVoid) {
   EXPECT_THAT(CommittedCheckpoints(dir.path()), IsEmpty());
 }
 
+TEST(Catalogue, KeepsTheOrigin) {
+  TempDir dir;
+  const Catalogue catalogue(dir.path(), "r", 1, /*origin=*/100);
+  for (int64_t update : {100, 200, 300}) Commit(catalogue, update);
+  EXPECT_THAT(CommittedCheckpoints(dir.path()), ElementsAre(100, 300));
+}
+
 TEST(Catalogue, FallsBackAndNamesTheBadFile) {
   TempDir dir;
   const Catalogue catalogue(dir.path(), "r", 5);
