@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures what a lost stage and what snapshots cost on this machine.
 
-  tests/bench/recovery.py [build/release/bin [recoveries] [every] [keep]]
+  tests/bench/recovery.py [build/release/bin [recoveries] [every] [keep] [pause]]
 
 1. Workers of a pipeline of four stages are killed, then stopped (SIGSTOP), one
    by one while it trains: seconds from the signal to the coordinator's decision
@@ -9,6 +9,7 @@
 2. Throughput of the quickstart's model (on text of its own) with a snapshot every
    50 updates, on disk and in two workers' memories, over that without: median of
    alternating runs.
+3. How long the slowest stage stands still for a snapshot on disk.
 Prints a table.
 """
 
