@@ -167,7 +167,7 @@ TEST_F(Elastic, AFlappingWorkerRunsOutOfItsBudget) {
 }
 
 TEST_F(Elastic, TwoClustersOfOneHostDoNotMeet) {
-  const auto settings = Settings({"run.steps=400"});
+  const auto settings = Settings({"run.steps=1000"});
   MustTrain("alone", settings + std::vector<std::string>{"--workers", "1"});
   const auto four = settings + std::vector<std::string>{"--workers", "4"};
   Command a(TrainArguments("a", four)), b(TrainArguments("b", four));
@@ -211,19 +211,19 @@ TEST_F(Elastic, ASlowDiskIsNoDeath) {
 
 // Schedulers announce the end of a job to any one process.
 TEST_F(Elastic, SignalsThatAreNotListedEndNothing) {
-  const auto settings = Settings({"run.steps=400"});
+  const auto settings = Settings({"run.steps=1500"});
   MustTrain("undisturbed",
             settings + std::vector<std::string>{"--workers", "1"});
   Command command(TrainArguments(
       "signalled", settings + Settings({"cluster.stop_signals=[USR2]"}) +
                        std::vector<std::string>{"--workers", "4"}));
   ASSERT_TRUE(WaitForRows(command, "signalled", 50));
-  command.Signal(SIGUSR1);
-  kill(CoordinatorPid("signalled"), SIGTERM);
-  for (const int pid : WorkerPids("signalled")) kill(pid, SIGUSR1);
-  ASSERT_TRUE(WaitForRows(command, "signalled", 200));
   const std::vector<int> workers = WorkerPids("signalled");
   ASSERT_EQ(workers.size(), 4u);
+  command.Signal(SIGUSR1);
+  kill(CoordinatorPid("signalled"), SIGTERM);
+  for (const int pid : workers) kill(pid, SIGUSR1);
+  ASSERT_TRUE(WaitForRows(command, "signalled", 200));
   kill(workers[2], SIGUSR2);
   EXPECT_EQ(command.Wait(seconds(60)).exit_code, 4);
   EXPECT_TRUE(Summary("signalled").at("recoveries").empty());

@@ -21,7 +21,7 @@ using test_support::CountOf;
 using test_support::Difference;
 using test_support::ReadText;
 
-constexpr int64_t kUpdates = 800;
+constexpr int64_t kUpdates = 1600;
 constexpr int64_t kEvery = 20;
 
 class MemoryCuts : public test_support::TrainFixture {

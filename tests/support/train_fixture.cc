@@ -97,7 +97,7 @@ std::string TrainFixture::Logs(const std::string& run) {
 bool TrainFixture::WaitForRows(Command& command, const std::string& run,
                                int64_t rows) {
   const auto deadline =
-      std::chrono::steady_clock::now() + std::chrono::seconds(60);
+      std::chrono::steady_clock::now() + std::chrono::seconds(150);
   while (std::chrono::steady_clock::now() < deadline) {
     const std::string text = ReadText(folder_ / (run + "/metrics.jsonl"));
     if (std::count(text.begin(), text.end(), '\n') >= rows) return true;
