@@ -77,9 +77,13 @@ absl::StatusOr<Manifest> ReadManifest(const std::string& folder) {
                        kFormat, "; use the release that wrote it"));
     }
     return Parse(json);
-  } catch (const Json::exception& error) {
+  } catch (const Json::parse_error& error) {
     return absl::DataLossError(
-        absl::StrCat(path, ": not a manifest: ", error.what()));
+        absl::StrCat(path, ": not a manifest: its JSON ends or is damaged at ",
+                     "byte ", error.byte, " of ", text.size()));
+  } catch (const Json::exception&) {
+    return absl::DataLossError(absl::StrCat(
+        path, ": not a manifest: a key is missing or of another type"));
   }
 }
 

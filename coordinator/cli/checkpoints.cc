@@ -88,11 +88,18 @@ int RunCheckpointVerify(const std::string& run_dir) {
 int RunCheckpointReshard(const coordinator::ReshardOptions& options) {
   const auto made = coordinator::Reshard(options);
   if (!made.ok()) return Fail(made.status());
-  std::printf(
-      "%s: %s, from the checkpoint of update %lld\n"
-      "next:\n  gimbal train --run-dir %s --resume\n",
-      options.out.c_str(), made->decision.c_str(),
-      static_cast<long long>(made->update), ShellWord(options.out).c_str());
+  std::printf("%s: %s, from the checkpoint of update %lld\n",
+              options.out.c_str(), made->decision.c_str(),
+              static_cast<long long>(made->update));
+  const std::string out = ShellWord(options.out);
+  if (made->finished) {
+    std::printf(
+        "that was the run's last update: nothing is left to train\n"
+        "next:\n  gimbal eval %s\n",
+        out.c_str());
+  } else {
+    std::printf("next:\n  gimbal train --run-dir %s --resume\n", out.c_str());
+  }
   return kDone;
 }
 

@@ -62,6 +62,10 @@ std::string Speed(const GetStatusResponse& status) {
       " tokens/s");
 }
 
+std::string LeftOut(const GetStatusResponse& status) {
+  return absl::StrCat(FormatCount(status.left_out()), " left out");
+}
+
 std::string WorkerName(const GetStatusResponse& status, int64_t id) {
   for (const v1::WorkerView& worker : status.workers()) {
     if (worker.worker_id() == id) return worker.name();
@@ -117,6 +121,7 @@ std::string LossLine(const GetStatusResponse& status) {
         status.smoothed_loss()));
   }
   parts.push_back(Speed(status));
+  if (status.left_out() > 0) parts.push_back(LeftOut(status));
   if (status.has_last_checkpoint()) {
     parts.push_back(absl::StrCat("checkpoint ", status.last_checkpoint()));
   }
@@ -140,6 +145,7 @@ std::string ProgressLine(const GetStatusResponse& status) {
   if (status.stages_size() > 0) {
     parts.push_back(absl::StrCat("staleness ", StalenessList(status)));
   }
+  if (status.left_out() > 0) parts.push_back(LeftOut(status));
   if (status.has_eta_seconds()) {
     parts.push_back(absl::StrCat("ETA ", FormatDuration(status.eta_seconds())));
   }

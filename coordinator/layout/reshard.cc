@@ -37,6 +37,19 @@ struct Source {
   std::string root;  // of its checkpoints
 };
 
+// A copy of the run may be made of its folder, which must hold one run.
+absl::Status CheckOutside(const std::string& out, const std::string& run_dir) {
+  std::error_code error;
+  const fs::path run = fs::weakly_canonical(run_dir, error);
+  const fs::path made = fs::weakly_canonical(out, error);
+  const auto [end, ignored] =
+      std::mismatch(run.begin(), run.end(), made.begin(), made.end());
+  if (end != run.end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--out ", out, ": lies inside ", run_dir,
+                   ", which is a run's own; choose a folder beside it"));
+}
+
 absl::StatusOr<Source> OpenSource(const std::string& run_dir) {
   std::error_code error;
   for (const char* file : {"/config.yaml", "/coordinator.db"}) {
@@ -184,6 +197,7 @@ absl::Status WriteStore(const Source& source, const RunIdentity& identity,
 }  // namespace
 
 absl::StatusOr<Resharded> Reshard(const ReshardOptions& options) {
+  GIMBAL_RETURN_IF_ERROR(CheckOutside(options.out, options.run_dir));
   GIMBAL_ASSIGN_OR_RETURN(const Source source, OpenSource(options.run_dir));
   GIMBAL_ASSIGN_OR_RETURN(const Manifest manifest,
                           FindCheckpoint(source, options.update));
@@ -214,7 +228,9 @@ absl::StatusOr<Resharded> Reshard(const ReshardOptions& options) {
   GIMBAL_RETURN_IF_ERROR(io::WriteFileAtomically(draft.path() + "/config.yaml",
                                                  config::ToYaml(config)));
   GIMBAL_RETURN_IF_ERROR(draft.Commit());
-  return Resharded{.update = update, .decision = decision.what};
+  return Resharded{.update = update,
+                   .finished = update == config.run().steps(),
+                   .decision = decision.what};
 }
 
 }  // namespace gimbal::coordinator

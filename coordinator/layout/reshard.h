@@ -20,7 +20,8 @@ struct ReshardOptions {
 
 struct Resharded {
   int64_t update = 0;
-  std::string decision;  // "2 stages from update 21 on, before 4"
+  bool finished = false;  // it is the last one of the run
+  std::string decision;   // "2 stages from update 21 on, before 4"
 };
 
 // The new folder holds the config with its new layout, the checkpoint without
@@ -28,7 +29,7 @@ struct Resharded {
 // the metrics up to it, and a store of its own. It appears whole or not at all.
 //   NOT_FOUND            `run_dir` holds no run, or no such checkpoint
 //   ALREADY_EXISTS       the run is being trained, or `out` is there
-//   INVALID_ARGUMENT     stages that cannot be
+//   INVALID_ARGUMENT     stages that cannot be, or `out` inside the run
 //   DATA_LOSS            the checkpoint or a row of the metrics is damaged
 absl::StatusOr<Resharded> Reshard(const ReshardOptions& options);
 

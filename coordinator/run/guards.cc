@@ -94,8 +94,12 @@ absl::StatusOr<LeftOut> Guards::Decide(const char* kind, v1::GuardPolicy policy,
                    .kind = kind,
                    .reason = absl::StrCat(what, " (", name, ")")};
   if (policy == v1::GUARD_POLICY_ROLLBACK) {
-    left_out.first =
-        std::max(earliest_, update - config_.rollback_updates() + 1);
+    const int64_t first = update - config_.rollback_updates() + 1;
+    left_out.first = std::max(earliest_, first);
+    if (first < earliest_ && earliest_ > 1) {
+      absl::StrAppend(&left_out.reason,
+                      "; no further back than pipeline.origin");
+    }
   }
   decisions_.push_back(left_out);
   return left_out;

@@ -44,6 +44,14 @@ constexpr char kSchema[] = R"(
 using Connection = std::unique_ptr<sqlite3, decltype(&sqlite3_close)>;
 
 absl::Status Error(sqlite3* db, const std::string& path) {
+  const int code = sqlite3_errcode(db);
+  if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB) {
+    return absl::DataLossError(absl::StrCat(
+        path, ": is damaged (", sqlite3_errmsg(db),
+        "); put it back from a copy of the run folder: without it nobody knows "
+        "what the run has decided. `gimbal generate` and `gimbal eval` need "
+        "only the checkpoints"));
+  }
   return absl::InternalError(absl::StrCat(path, ": ", sqlite3_errmsg(db)));
 }
 

@@ -43,8 +43,11 @@ int64_t PoisonedUpdate(int stage) {
         absl::StrSplit(part, absl::MaxSplits(':', 1));
     int at = 0;
     int64_t update = 0;
-    if (absl::SimpleAtoi(pair.first, &at) && at == stage &&
-        absl::SimpleAtoi(pair.second, &update)) {
+    if (!absl::SimpleAtoi(pair.first, &at) ||
+        !absl::SimpleAtoi(pair.second, &update)) {
+      base::LogWarning(absl::StrCat("GIMBAL_POISON: '", part,
+                                    "' is no STAGE:UPDATE and does nothing"));
+    } else if (at == stage) {
       return update;
     }
   }

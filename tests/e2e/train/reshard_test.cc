@@ -328,6 +328,9 @@ TEST_F(ReshardTest, BadInputEndsWith2AndMakesNothing) {
     EXPECT_THAT(result.output, HasSubstr(message));
   }
   EXPECT_FALSE(fs::exists(folder_ / "out"));
+  const CommandResult inside = Reshard("run", 2, "run/checkpoints/out");
+  EXPECT_EQ(inside.exit_code, 2);
+  EXPECT_THAT(inside.output, HasSubstr("lies inside"));
   const CommandResult there = Reshard("run", 2, "none");
   EXPECT_EQ(there.exit_code, 2);
   EXPECT_THAT(there.output, HasSubstr("is there already"));

@@ -49,6 +49,10 @@ TEST(Manifest, NamesWhatIsWrong) {
                          HasSubstr("manifest.json: not a manifest")))
         << text;
   }
+  ASSERT_THAT(io::WriteFileAtomically(dir / "manifest.json", "{\"format\": "),
+              IsOk());
+  EXPECT_THAT(ReadManifest(dir.path()).status().message(),
+              HasSubstr("is damaged at byte 12 of 11"));
   ASSERT_THAT(io::WriteFileAtomically(dir / "manifest.json", "{\"format\": 9}"),
               IsOk());
   EXPECT_THAT(

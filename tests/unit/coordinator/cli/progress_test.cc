@@ -35,6 +35,8 @@ TEST(ProgressTest, LineSaysItAll) {
   EXPECT_EQ(ProgressLine(status),
             "update 120/600  loss 2.4312  valid 2.5000 at 100  12,340 tokens/s"
             "  staleness 3,2,1,0 (expected 3,2,1,0)  ETA 1 m 05 s");
+  status.set_left_out(3);
+  EXPECT_THAT(ProgressLine(status), HasSubstr("  3 left out  ETA"));
 }
 
 TEST(ProgressTest, WhatIsUnknownIsLeftOut) {

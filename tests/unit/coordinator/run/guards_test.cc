@@ -65,6 +65,7 @@ TEST(Guards, NothingBeforeTheOriginIsLeftOut) {
   ASSERT_OK_AND_ASSIGN(const auto verdict, guards.Look(&row));
   EXPECT_EQ(verdict->first, 31);
   EXPECT_EQ(verdict->last, 37);
+  EXPECT_THAT(verdict->reason, HasSubstr("no further back than"));
 }
 
 TEST(Guards, SkipLeavesOutOneMinibatch) {

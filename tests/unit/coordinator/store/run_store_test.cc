@@ -181,8 +181,9 @@ INSTANTIATE_TEST_SUITE_P(Stores, RunStoreConformance,
 TEST(SqliteRunStore, NamesAFileThatIsNoStore) {
   TempDir dir;
   std::ofstream(dir / "x.db") << std::string(5000, 'x');
-  EXPECT_THAT(OpenSqliteRunStore(dir / "x.db"),
-              StatusIs(absl::StatusCode::kInternal, HasSubstr("x.db")));
+  EXPECT_THAT(
+      OpenSqliteRunStore(dir / "x.db"),
+      StatusIs(absl::StatusCode::kDataLoss, HasSubstr("x.db: is damaged")));
   EXPECT_THAT(OpenSqliteRunStore(dir / "no/such.db"),
               StatusIs(absl::StatusCode::kInternal, HasSubstr("no/such.db")));
 }
