@@ -99,12 +99,15 @@ bool GoesOver(int64_t update, const StageState& state) {
 }
 
 absl::Status ReadWeights(const ReadTensor& read, int64_t version, bool newest,
-                         const ParameterTable& table, float* arena) {
-  for (const Param& param : table.params()) {
+                         float* arena, StageState* state) {
+  std::vector<float> values;
+  for (const Param& param : state->table().params()) {
+    values.resize(static_cast<size_t>(param.size()));
     GIMBAL_RETURN_IF_ERROR(
         read(newest ? io::LayerFile(param.layer) : io::StashFile(param.layer),
              newest ? param.name : io::StashTensorName(version, param.name),
-             ShapeOf(param), arena + param.offset));
+             ShapeOf(param), values.data()));
+    state->engine().Write(values.data(), param.size(), arena + param.offset);
   }
   return absl::OkStatus();
 }
@@ -112,14 +115,14 @@ absl::Status ReadWeights(const ReadTensor& read, int64_t version, bool newest,
 // A mitigation's own state begins at zero where the layer had no delay so far.
 absl::Status ReadUpdateState(const ReadTensor& read, bool goes_over,
                              StageState* state) {
-  for (const StateTensor<float>& tensor : state->update().State()) {
+  for (const StateTensor<float>& tensor : state->engine().State()) {
     std::vector<float> values(static_cast<size_t>(tensor.size()));
     const absl::Status status =
         read(io::OptimizerFile(tensor.layer), tensor.name,
              {tensor.rows, tensor.cols}, values.data());
     if (goes_over && tensor.of_delay && absl::IsNotFound(status)) continue;
     GIMBAL_RETURN_IF_ERROR(status);
-    tensor.Load(values.data());
+    state->engine().Load(values.data(), tensor);
   }
   return absl::OkStatus();
 }
@@ -134,9 +137,12 @@ absl::Status ReadInFlight(const ReadTensor& read, int64_t update,
   for (int64_t j = range.first; j < range.end; ++j) {
     auto& slot =
         state->in_flight[static_cast<size_t>(j) % state->in_flight.size()];
+    std::vector<float> values(slot.values.size());
     GIMBAL_RETURN_IF_ERROR(
         read(io::InFlightFile(spec.index), io::InFlightTensorName(j),
-             {static_cast<int64_t>(slot.values.size())}, slot.values.data()));
+             {static_cast<int64_t>(slot.values.size())}, values.data()));
+    state->engine().Write(values.data(), static_cast<int64_t>(values.size()),
+                          slot.values.data());
     slot.microbatch = j;
   }
   return absl::OkStatus();
@@ -151,14 +157,15 @@ absl::Status Load(const ReadTensor& read, int64_t update, StageState* state) {
   const int64_t end = predicted ? update + 1 : update;
   for (int64_t version = OldestToSave(update, *state); version < end;
        ++version) {
-    GIMBAL_RETURN_IF_ERROR(ReadWeights(read, version, false, state->table(),
-                                       stash.SlotFor(version)));
+    GIMBAL_RETURN_IF_ERROR(
+        ReadWeights(read, version, false, stash.SlotFor(version), state));
     stash.Publish(version);
   }
-  GIMBAL_RETURN_IF_ERROR(ReadWeights(read, update, true, state->table(),
-                                     state->newest_to_fill(update)));
+  GIMBAL_RETURN_IF_ERROR(
+      ReadWeights(read, update, true, state->newest_to_fill(update), state));
   if (state->predicts() && goes_over) {
-    std::copy_n(state->newest(), state->table().size(), stash.SlotFor(update));
+    state->engine().Copy(state->newest(), state->table().size(),
+                         stash.SlotFor(update));
   }
   if (!predicted) stash.Publish(update);
   GIMBAL_RETURN_IF_ERROR(ReadUpdateState(read, goes_over, state));
@@ -171,7 +178,8 @@ absl::Status Load(const ReadTensor& read, int64_t update, StageState* state) {
 
 absl::StatusOr<StageSnapshot> StageSnapshot::WithTensors(
     int64_t update, std::vector<SnapshotTensor> tensors) {
-  // More than any machine has: what comes over the network may ask for anything.
+  // More than any machine has: what comes over the network may ask for
+  // anything.
   constexpr int64_t kMost = int64_t{1} << 37;
   int64_t size = 0;
   for (SnapshotTensor& tensor : tensors) {
@@ -205,13 +213,13 @@ float* StageSnapshot::Add(std::string file, std::string name,
 }
 
 void StageSnapshot::AddWeights(int64_t version, const float* arena, bool newest,
-                               const ParameterTable& table) {
-  for (const Param& param : table.params()) {
+                               const StageState& state) {
+  for (const Param& param : state.table().params()) {
     float* out =
         newest ? Add(io::LayerFile(param.layer), param.name, ShapeOf(param))
                : Add(io::StashFile(param.layer),
                      io::StashTensorName(version, param.name), ShapeOf(param));
-    std::copy_n(arena + param.offset, param.size(), out);
+    state.engine().Read(arena + param.offset, param.size(), out);
   }
 }
 
@@ -221,7 +229,7 @@ int64_t StageSnapshot::SizeOf(const StageState& state) const {
   const int64_t arenas =
       stash.newest() - stash.oldest() + 1 + (state.predicts() ? 1 : 0);
   int64_t size = state.table().parameter_count() * arenas;
-  for (const auto& tensor : state.update().State()) size += tensor.size();
+  for (const auto& tensor : state.engine().State()) size += tensor.size();
   for (const auto& slot : state.in_flight) {
     if (slot.microbatch >= 0) size += static_cast<int64_t>(slot.values.size());
   }
@@ -234,23 +242,23 @@ void StageSnapshot::Copy(int64_t update, const StageState& state) {
   memory_.clear();
   memory_.reserve(static_cast<size_t>(SizeOf(state)));
   const WeightStash& stash = state.stash();
-  AddWeights(update, state.newest(), true, state.table());
+  AddWeights(update, state.newest(), true, state);
   // Forwards use predicted weights of the newest version too.
   const int64_t end = state.predicts() ? update + 1 : update;
   for (int64_t version = OldestToSave(update, state); version < end;
        ++version) {
-    AddWeights(version, stash.Get(version), false, state.table());
+    AddWeights(version, stash.Get(version), false, state);
   }
-  for (const StateTensor<float>& tensor : state.update().State()) {
-    tensor.Save(Add(io::OptimizerFile(tensor.layer), tensor.name,
-                    {tensor.rows, tensor.cols}));
+  for (const StateTensor<float>& tensor : state.engine().State()) {
+    state.engine().Save(tensor, Add(io::OptimizerFile(tensor.layer),
+                                    tensor.name, {tensor.rows, tensor.cols}));
   }
   for (const auto& slot : state.in_flight) {
     if (slot.microbatch < 0) continue;
     const auto size = static_cast<int64_t>(slot.values.size());
-    std::ranges::copy(slot.values,
-                      Add(io::InFlightFile(state.spec().index),
-                          io::InFlightTensorName(slot.microbatch), {size}));
+    state.engine().Read(slot.values.data(), size,
+                        Add(io::InFlightFile(state.spec().index),
+                            io::InFlightTensorName(slot.microbatch), {size}));
   }
 }
 

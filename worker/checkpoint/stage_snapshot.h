@@ -59,7 +59,7 @@ class StageSnapshot {
   // Memory of `size` elements for a tensor of the file.
   float* Add(std::string file, std::string name, std::vector<int64_t> shape);
   void AddWeights(int64_t version, const float* arena, bool newest,
-                  const ParameterTable& table);
+                  const StageState& state);
   int64_t SizeOf(const StageState& state) const;
 
   int64_t update_ = 0;

@@ -35,25 +35,24 @@ class PhaseTimer {
 StageRunner::StageRunner(const StageOptions& options, StageEvents events)
     : options_(options),
       events_(std::move(events)),
-      state_(options.spec),
-      stage_(options.spec.stage),
+      state_(options.spec, options.engine),
+      engine_(state_.engine()),
       in_flight_(static_cast<size_t>(
           ActivationSlots(options.spec.schedule, options.spec.index))),
-      grads_(state_.table().size()),
+      grads_(engine_.Allocate(state_.table().size())),
       made_(Now()) {
   const StageSpec& spec = options.spec.stage;
-  for (size_t i = 0; i < in_flight_.size(); ++i) {
-    slots_.push_back(stage_.NewSlot());
-    if (schedule().stash) continue;
-    state_.in_flight.push_back({.values = stage_.values(slots_.back().get())});
+  const int slots = static_cast<int>(in_flight_.size());
+  engine_.MakeSlots(slots);
+  for (int i = 0; i < slots && !schedule().stash; ++i) {
+    state_.in_flight.push_back({.values = engine_.values(i)});
   }
   const auto tokens = static_cast<size_t>(spec.microbatch * spec.model.context);
   if (spec.first) tokens_.resize(tokens);
   if (spec.last) targets_.resize(tokens);
   const StageState::Bytes bytes = StageState::Count(options.spec);
-  memory_bytes_ = bytes.weights + bytes.optimizer + grads_.bytes() +
-                  stage_.scratch_bytes() +
-                  stage_.slot_bytes() * static_cast<int64_t>(slots_.size());
+  memory_bytes_ = bytes.weights + bytes.optimizer + state_.table().size() * 4 +
+                  engine_.activation_bytes();
   SetActivity("waits for the start");
 }
 
@@ -75,7 +74,7 @@ void StageRunner::Start(int64_t start) {
                      .restored = true};
     if (!first()) continue;
     options_.train->Fill(j, tokens_.data(), nullptr);
-    stage_.SetTokens(tokens_, slots_[i].get());
+    engine_.SetTokens(tokens_, static_cast<int>(i));
   }
 }
 
@@ -87,8 +86,8 @@ bool StageRunner::NextBlock(const Grants& grants) {
       BlockActions(schedule(), index(), update, start_, block->end, block->cut);
   position_ = 0;
   left_out_ = block->left_out;
-  refreshes_ = block->refresh && !left_out_ &&
-               state_.update().optimizer().basis_health().has_value();
+  refreshes_ =
+      block->refresh && !left_out_ && engine_.basis_health().has_value();
   return true;
 }
 
@@ -160,7 +159,7 @@ absl::StatusOr<bool> StageRunner::RunUpdate(int64_t update) {
   }
   double squares = 0;
   if (layer_squares_.empty()) {
-    layer_squares_ = LayerSquareSums(state_.table(), grads_.data());
+    layer_squares_ = engine_.LayerSquareSums(grads_);
   }
   for (size_t i = layer_squares_.size(); i-- > 0;) squares += layer_squares_[i];
   if (left_out_) {
@@ -168,7 +167,7 @@ absl::StatusOr<bool> StageRunner::RunUpdate(int64_t update) {
   } else {
     state_.Advance(update, staleness_,
                    schedule().global_norm ? norm_total_ : squares, refreshes_,
-                   grads_.data());
+                   grads_);
   }
 
   UpdateReport report{.stage = index(),
@@ -176,7 +175,7 @@ absl::StatusOr<bool> StageRunner::RunUpdate(int64_t update) {
                       .staleness = staleness_,
                       .staleness_expected = expected,
                       .gradient_square_sum = squares,
-                      .basis = state_.update().optimizer().basis_health(),
+                      .basis = engine_.basis_health(),
                       .weights_finite = left_out_ || state_.weights_finite()};
   if (last()) report.loss = loss_sum_ / schedule().accumulate;
   loss_sum_ = 0;

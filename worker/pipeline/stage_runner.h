@@ -16,10 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
-#include "worker/compute/aligned_buffer.h"
 #include "worker/data/batch_sampler.h"
-#include "worker/model/stage.h"
-#include "worker/optim/lr_schedule.h"
 #include "worker/pipeline/grants.h"
 #include "worker/pipeline/stage_state.h"
 #include "worker/transport/link.h"
@@ -28,6 +25,7 @@ namespace gimbal::worker {
 
 struct StageOptions {
   StageStateSpec spec;
+  EngineFactory engine = MakeCpuEngine;
   int eval_batches = 0;
   // Read by the first and the last stage; null elsewhere. `valid` may be null,
   // then no evaluation must be granted.
@@ -139,10 +137,17 @@ class StageRunner {
                                                  const BatchSampler* data,
                                                  int64_t microbatch,
                                                  int64_t index, int part);
-  void SendOutput(MessageKind kind, const ActivationSlot<float>& slot,
-                  uint64_t samples, int64_t index, int part);
+  void SendOutput(MessageKind kind, int slot, uint64_t samples, int64_t index,
+                  int part);
   void SendNorm(Link* link, MessageKind kind, int64_t update, double sum);
   std::optional<double> TakeNorm(Link* link, MessageKind kind, int64_t update);
+
+  int SlotOf(int64_t microbatch) const {
+    return static_cast<int>(microbatch %
+                            static_cast<int64_t>(in_flight_.size()));
+  }
+  // Bytes of a boundary tensor.
+  int64_t BoundaryBytes() const;
 
   // Says what the stage waits for, and returns the link's error if it has one.
   absl::StatusOr<bool> Blocked(const Link* link, const std::string& what);
@@ -151,10 +156,9 @@ class StageRunner {
   const StageOptions options_;
   const StageEvents events_;
   StageState state_;
-  Stage<float> stage_;
-  std::vector<Stage<float>::SlotPtr> slots_;
-  std::vector<InFlight> in_flight_;
-  compute::AlignedBuffer<float> grads_;
+  StageEngine& engine_;              // of the state
+  std::vector<InFlight> in_flight_;  // by slot
+  float* grads_ = nullptr;           // an arena of the engine
   std::vector<int32_t> tokens_, targets_;
   Link* up_ = nullptr;
   Link* down_ = nullptr;

@@ -37,9 +37,13 @@ absl::StatusOr<std::optional<StageRunner::Input>> StageRunner::TakeInput(
   return std::optional<Input>(std::move(input));
 }
 
-void StageRunner::SendOutput(MessageKind kind,
-                             const ActivationSlot<float>& slot,
-                             uint64_t samples, int64_t index, int part) {
+int64_t StageRunner::BoundaryBytes() const {
+  const StageSpec& spec = options_.spec.stage;
+  return int64_t{spec.microbatch} * spec.model.context * spec.model.hidden * 4;
+}
+
+void StageRunner::SendOutput(MessageKind kind, int slot, uint64_t samples,
+                             int64_t index, int part) {
   Message message;
   message.header.kind = kind;
   message.header.index = index;
@@ -47,10 +51,8 @@ void StageRunner::SendOutput(MessageKind kind,
   message.header.samples = samples;
   message.header.rows = down_->spec().rows;
   message.header.cols = down_->spec().cols;
-  const int64_t bytes = stage_.boundary_size() * 4;
-  message.payload = down_->TakeBuffer(bytes);
-  std::memcpy(message.payload.data(), stage_.output(slot),
-              static_cast<size_t>(bytes));
+  message.payload = down_->TakeBuffer(BoundaryBytes());
+  engine_.ReadOutput(slot, reinterpret_cast<float*>(message.payload.data()));
   down_->Send(std::move(message));
 }
 
@@ -68,17 +70,18 @@ absl::StatusOr<bool> StageRunner::RunForward(const Action& action) {
                                      index() - 1));
   }
   SetActivity(absl::StrCat("forward ", j));
-  const size_t at = static_cast<size_t>(j) % slots_.size();
-  ActivationSlot<float>* slot = slots_[at].get();
+  const int slot = SlotOf(j);
+  InFlight& flight = in_flight_[static_cast<size_t>(slot)];
   // A restored forward is not run again, its weights are gone: only its output
   // goes on once more.
-  if (!in_flight_[at].restored) {
-    stage_.Forward(state_.ForwardWeights(action.version), input->tensors, slot);
+  if (!flight.restored) {
+    engine_.Forward(state_.ForwardWeights(action.version), input->tensors,
+                    slot);
   }
-  in_flight_[at] = {j, action.version, input->samples};
-  if (last()) loss_sum_ += stage_.loss(*slot);
+  flight = {j, action.version, input->samples};
+  if (last()) loss_sum_ += engine_.Loss(slot);
   if (down_ != nullptr) {
-    SendOutput(MessageKind::kForward, *slot, input->samples, j, 0);
+    SendOutput(MessageKind::kForward, slot, input->samples, j, 0);
   }
   return true;
 }
@@ -89,8 +92,8 @@ absl::StatusOr<bool> StageRunner::RunBackward(const Action& action) {
     return Blocked(up_, absl::StrCat("waits to send backward ", j, " to stage ",
                                      index() - 1));
   }
-  const size_t at = static_cast<size_t>(j) % slots_.size();
-  const InFlight& flight = in_flight_[at];
+  const int slot = SlotOf(j);
+  InFlight& flight = in_flight_[static_cast<size_t>(slot)];
   std::optional<Message> received;
   const float* doutput = nullptr;
   if (down_ != nullptr) {
@@ -109,19 +112,19 @@ absl::StatusOr<bool> StageRunner::RunBackward(const Action& action) {
   }
   SetActivity(absl::StrCat("backward ", j));
   if (j % schedule().accumulate == 0) {
-    std::memset(grads_.data(), 0, static_cast<size_t>(grads_.size()) * 4);
+    engine_.Zero(state_.table().size(), grads_);
   }
   Message message;
   float* dinput = nullptr;
   if (up_ != nullptr) {
-    message.payload = up_->TakeBuffer(stage_.boundary_size() * 4);
+    message.payload = up_->TakeBuffer(BoundaryBytes());
     dinput = reinterpret_cast<float*>(message.payload.data());
   }
-  stage_.Backward(state_.BackwardWeights(action.version), doutput,
-                  1.0 / schedule().accumulate, slots_[at].get(), grads_.data(),
-                  dinput);
+  engine_.Backward(state_.BackwardWeights(action.version), doutput,
+                   1.0 / schedule().accumulate, slot, grads_, dinput);
   if (j / schedule().accumulate + 1 == options_.poisoned_update) {
-    grads_.data()[0] = std::numeric_limits<float>::quiet_NaN();
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    engine_.Write(&nan, 1, grads_);
   }
   staleness_ = std::max(staleness_, state_.stash().newest() - flight.version);
   if (up_ != nullptr) {
@@ -132,7 +135,7 @@ absl::StatusOr<bool> StageRunner::RunBackward(const Action& action) {
     message.header.cols = up_->spec().cols;
     up_->Send(std::move(message));
   }
-  in_flight_[at].microbatch = -1;
+  flight.microbatch = -1;
   std::lock_guard lock(status_mutex_);
   ++status_.microbatches;
   return true;
@@ -143,8 +146,7 @@ absl::StatusOr<bool> StageRunner::RunEvaluate(int64_t update) {
   // forward takes.
   const int64_t next =
       update * schedule().accumulate + WarmupForwards(schedule(), index());
-  ActivationSlot<float>* slot =
-      slots_[static_cast<size_t>(next) % slots_.size()].get();
+  const int slot = SlotOf(next);
   if (down_ != nullptr && !down_->Writable()) {
     return Blocked(down_, absl::StrCat("waits to send evaluation ", update,
                                        " to stage ", index() + 1));
@@ -157,10 +159,10 @@ absl::StatusOr<bool> StageRunner::RunEvaluate(int64_t update) {
                                      " from stage ", index() - 1));
   }
   SetActivity(absl::StrCat("evaluation ", update));
-  stage_.Forward(state_.newest(), input->tensors, slot);
-  if (last()) eval_loss_sum_ += stage_.loss(*slot);
+  engine_.Forward(state_.newest(), input->tensors, slot);
+  if (last()) eval_loss_sum_ += engine_.Loss(slot);
   if (down_ != nullptr) {
-    SendOutput(MessageKind::kEvaluate, *slot, input->samples, update,
+    SendOutput(MessageKind::kEvaluate, slot, input->samples, update,
                eval_part_);
   }
   if (++eval_part_ < options_.eval_batches) return true;
@@ -183,7 +185,7 @@ absl::StatusOr<bool> StageRunner::RunNorm(int64_t update) {
       if (!part) return Blocked(down_, "waits for the norm of later stages");
       sum = *part;
     }
-    layer_squares_ = LayerSquareSums(state_.table(), grads_.data());
+    layer_squares_ = engine_.LayerSquareSums(grads_);
     for (size_t i = layer_squares_.size(); i-- > 0;) sum += layer_squares_[i];
     norm_part_ = sum;
     if (up_ != nullptr) SendNorm(up_, MessageKind::kNormPart, update, sum);

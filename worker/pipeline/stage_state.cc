@@ -2,9 +2,6 @@
 
 #include <algorithm>
 
-#include "worker/compute/isa.h"
-#include "worker/optim/kernels.h"
-
 namespace gimbal::worker {
 namespace {
 
@@ -21,13 +18,18 @@ int VersionsOf(const StageStateSpec& spec, const StageUpdateNeeds& needs) {
 
 }  // namespace
 
-StageState::StageState(const StageStateSpec& spec)
+StageState::StageState(const StageStateSpec& spec,
+                       const EngineFactory& make_engine)
     : spec_(spec),
       table_(ParameterTable::ForStage(spec.stage)),
-      update_(UpdateSpecOf(spec), table_),
-      stash_(table_.size(), VersionsOf(spec, update_.needs())),
-      newest_(update_.needs().prediction ? table_.size() : 0),
-      backward_(update_.needs().correction ? table_.size() : 0) {}
+      needs_(UpdateSpecOf(spec)),
+      engine_(make_engine({spec.stage, UpdateSpecOf(spec)})),
+      stash_(engine_->Allocate(
+                 WeightStash::Size(table_.size(), VersionsOf(spec, needs_))),
+             table_.size(), VersionsOf(spec, needs_)) {
+  if (needs_.prediction) newest_ = engine_->Allocate(table_.size());
+  if (needs_.correction) backward_ = engine_->Allocate(table_.size());
+}
 
 StageState::Bytes StageState::Count(const StageStateSpec& spec) {
   const ParameterTable table = ParameterTable::ForStage(spec.stage);
@@ -46,25 +48,25 @@ StageState::Bytes StageState::Count(const StageStateSpec& spec) {
 }
 
 void StageState::Initialize(uint64_t seed, double init_std) {
-  table_.Initialize(seed, init_std, stash_.SlotFor(0));
+  std::vector<float> arena(static_cast<size_t>(table_.size()));
+  table_.Initialize(seed, init_std, arena.data());
+  engine_->Write(arena.data(), table_.size(), stash_.SlotFor(0));
   // Without moments there is nothing to predict from.
-  if (predicts()) table_.Initialize(seed, init_std, newest_.data());
+  if (predicts()) engine_->Write(arena.data(), table_.size(), newest_);
   stash_.Publish(0);
   Restored();
 }
 
 void StageState::Restored() {
-  if (update_.needs().correction) {
-    update_.FillBackwardWeights(newest(), backward_.data());
-  }
+  if (needs_.correction) engine_->FillBackwardWeights(newest(), backward_);
 }
 
 const float* StageState::newest() const {
-  return predicts() ? newest_.data() : stash_.Get(stash_.newest());
+  return predicts() ? newest_ : stash_.Get(stash_.newest());
 }
 
 float* StageState::newest_to_fill(int64_t update) {
-  return predicts() ? newest_.data() : stash_.SlotFor(update);
+  return predicts() ? newest_ : stash_.SlotFor(update);
 }
 
 const float* StageState::ForwardWeights(int64_t version) const {
@@ -72,7 +74,7 @@ const float* StageState::ForwardWeights(int64_t version) const {
 }
 
 const float* StageState::BackwardWeights(int64_t version) const {
-  if (update_.needs().correction) return backward_.data();
+  if (needs_.correction) return backward_;
   return stash_.Get(spec_.schedule.stash ? version : stash_.newest());
 }
 
@@ -84,11 +86,11 @@ void StageState::Advance(int64_t update, int64_t staleness, double square_sum,
                     .old_weights = newest(),
                     .new_weights = newest_to_fill(update),
                     .grads = grads};
-  if (update_.needs().compensation) {
+  if (needs_.compensation) {
     input.then = stash_.Get(stash_.newest() - staleness);
   }
   if (predicts()) input.predicted = stash_.SlotFor(update);
-  update_.Apply(input);
+  engine_->Apply(input);
   stash_.Publish(update);
   Restored();
 }
@@ -96,13 +98,12 @@ void StageState::Advance(int64_t update, int64_t staleness, double square_sum,
 void StageState::LeaveOut(int64_t update) {
   const float* before = stash_.Get(stash_.newest());
   float* after = stash_.SlotFor(update);
-  if (after != before) std::copy_n(before, table_.size(), after);
+  if (after != before) engine_->Copy(before, table_.size(), after);
   stash_.Publish(update);
 }
 
 bool StageState::weights_finite() const {
-  return compute::Kernels<OptimKernels<float>>().all_finite(table_.size(),
-                                                            newest());
+  return engine_->AllFinite(table_.size(), newest());
 }
 
 }  // namespace gimbal::worker

@@ -3,17 +3,20 @@
 // restart, unless nothing is stashed: then its weights are gone, and its
 // activations are part of the state.
 //
-// Not thread-safe.
+// The numbers lie in the engine's memory (stage_engine.h): pointers that are
+// given out are names for it. Not thread-safe.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
-#include "worker/compute/aligned_buffer.h"
 #include "worker/model/parameter_table.h"
 #include "worker/optim/stage_update.h"
+#include "worker/pipeline/cpu_engine.h"
 #include "worker/pipeline/schedule.h"
+#include "worker/pipeline/stage_engine.h"
 #include "worker/pipeline/weight_stash.h"
 
 namespace gimbal::worker {
@@ -28,7 +31,8 @@ struct StageStateSpec {
 
 class StageState {
  public:
-  explicit StageState(const StageStateSpec& spec);
+  explicit StageState(const StageStateSpec& spec,
+                      const EngineFactory& make_engine = MakeCpuEngine);
 
   // Bytes that a state of this spec holds.
   struct Bytes {
@@ -41,8 +45,8 @@ class StageState {
 
   const StageStateSpec& spec() const { return spec_; }
   const ParameterTable& table() const { return table_; }
-  StageUpdate& update() { return update_; }
-  const StageUpdate& update() const { return update_; }
+  StageEngine& engine() { return *engine_; }
+  const StageEngine& engine() const { return *engine_; }
   // What forwards use, by version.
   WeightStash& stash() { return stash_; }
   const WeightStash& stash() const { return stash_; }
@@ -50,14 +54,14 @@ class StageState {
   // Fills version 0.
   void Initialize(uint64_t seed, double init_std);
   // The state of the cut after `update` has been read into newest(), stash()
-  // and update().
+  // and the engine's State().
   void Restored();
 
   // The newest weights, without prediction: what is trained and saved.
   const float* newest() const;
   // To be filled when a state is read; `update` is its version.
   float* newest_to_fill(int64_t update);
-  bool predicts() const { return update_.needs().prediction; }
+  bool predicts() const { return needs_.prediction; }
 
   const float* ForwardWeights(int64_t version) const;
   // `version`: of the forward.
@@ -83,10 +87,11 @@ class StageState {
  private:
   const StageStateSpec spec_;
   const ParameterTable table_;
-  StageUpdate update_;
+  const StageUpdateNeeds needs_;
+  const std::unique_ptr<StageEngine> engine_;
   WeightStash stash_;
-  compute::AlignedBuffer<float> newest_;    // with prediction
-  compute::AlignedBuffer<float> backward_;  // with discrepancy correction
+  float* newest_ = nullptr;    // with prediction
+  float* backward_ = nullptr;  // with discrepancy correction
 };
 
 }  // namespace gimbal::worker

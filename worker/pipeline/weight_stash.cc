@@ -3,11 +3,17 @@
 #include <algorithm>
 
 #include "common/base/log.h"
+#include "worker/compute/aligned_buffer.h"
 
 namespace gimbal::worker {
-WeightStash::WeightStash(int64_t arena_size, int versions)
+
+int64_t WeightStash::Size(int64_t arena_size, int versions) {
+  return compute::AlignedSize<float>(arena_size) * versions;
+}
+
+WeightStash::WeightStash(float* memory, int64_t arena_size, int versions)
     : stride_(compute::AlignedSize<float>(arena_size)),
-      memory_(stride_ * versions),
+      memory_(memory),
       labels_(static_cast<size_t>(versions), -1) {}
 
 bool WeightStash::Has(int64_t version) const {
@@ -18,7 +24,7 @@ bool WeightStash::Has(int64_t version) const {
 const float* WeightStash::Get(int64_t version) const {
   GIMBAL_CHECK(Has(version));
   const size_t slot = static_cast<size_t>(version) % labels_.size();
-  return memory_.data() + static_cast<int64_t>(slot) * stride_;
+  return memory_ + static_cast<int64_t>(slot) * stride_;
 }
 
 int64_t WeightStash::oldest() const {
@@ -32,7 +38,7 @@ int64_t WeightStash::oldest() const {
 float* WeightStash::SlotFor(int64_t version) {
   GIMBAL_CHECK(version > newest_);
   const size_t slot = static_cast<size_t>(version) % labels_.size();
-  return memory_.data() + static_cast<int64_t>(slot) * stride_;
+  return memory_ + static_cast<int64_t>(slot) * stride_;
 }
 
 void WeightStash::Publish(int64_t version) {

@@ -9,14 +9,15 @@
 #include <cstdint>
 #include <vector>
 
-#include "worker/compute/aligned_buffer.h"
-
 namespace gimbal::worker {
 
 class WeightStash {
  public:
-  // `versions` arenas of `arena_size` elements, zero at first.
-  WeightStash(int64_t arena_size, int versions);
+  // Elements of the memory for `versions` arenas of `arena_size` elements.
+  static int64_t Size(int64_t arena_size, int versions);
+  // `memory` may be a device's: only addresses in it are given out. It must
+  // outlive the stash.
+  WeightStash(float* memory, int64_t arena_size, int versions);
 
   // Weights of a live version; aborts when it is not live, because the caller
   // would otherwise compute with other weights than the schedule says.
@@ -25,7 +26,7 @@ class WeightStash {
   int64_t newest() const { return newest_; }
   int64_t oldest() const;
   int versions() const { return static_cast<int>(labels_.size()); }
-  int64_t bytes() const { return memory_.bytes(); }
+  int64_t bytes() const { return stride_ * versions() * 4; }
 
   // Memory for a version; what was in its slot is gone once Publish is called.
   float* SlotFor(int64_t version);
@@ -34,7 +35,7 @@ class WeightStash {
 
  private:
   const int64_t stride_;  // elements from one arena to the next
-  compute::AlignedBuffer<float> memory_;
+  float* const memory_;
   std::vector<int64_t> labels_;  // version in each slot, -1: none
   int64_t newest_ = -1;
 };

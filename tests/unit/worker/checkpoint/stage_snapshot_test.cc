@@ -106,7 +106,7 @@ TEST(StageSnapshot, AtItsOriginAStageNeedsNoFormerStages) {
     ASSERT_EQ(loaded.newest()[i], state->newest()[i]);
     ASSERT_EQ(loaded.ForwardWeights(7)[i], state->newest()[i]) << "as at 0";
   }
-  const auto before = state->update().State(), now = loaded.update().State();
+  const auto before = state->engine().State(), now = loaded.engine().State();
   ASSERT_GT(now.size(), before.size()) << "no stage had an error to feed back";
   for (size_t k = 0; k < now.size(); ++k) {
     for (int64_t i = 0; i < now[k].size(); ++i) {

@@ -55,7 +55,7 @@ void ExpectSame(const StageState& a, const StageState& b) {
       ASSERT_EQ(a.stash().Get(v)[i], b.stash().Get(v)[i]) << "version " << v;
     }
   }
-  const auto state_a = a.update().State(), state_b = b.update().State();
+  const auto state_a = a.engine().State(), state_b = b.engine().State();
   ASSERT_EQ(state_a.size(), state_b.size());
   for (size_t k = 0; k < state_a.size(); ++k) {
     for (int64_t i = 0; i < state_a[k].rows * state_a[k].cols; ++i) {

@@ -2,11 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include "worker/compute/aligned_buffer.h"
+
 namespace gimbal::worker {
 namespace {
 
 TEST(WeightStash, KeepsTheNewestVersions) {
-  WeightStash stash(5, 3);
+  compute::AlignedBuffer<float> memory(WeightStash::Size(5, 3));
+  WeightStash stash(memory.data(), 5, 3);
   for (int64_t version = 0; version < 10; ++version) {
     stash.SlotFor(version)[4] = static_cast<float>(version);
     stash.Publish(version);
@@ -21,7 +24,8 @@ TEST(WeightStash, KeepsTheNewestVersions) {
 }
 
 TEST(WeightStash, OneVersionIsUpdatedInPlace) {
-  WeightStash stash(7, 1);
+  compute::AlignedBuffer<float> memory(WeightStash::Size(7, 1));
+  WeightStash stash(memory.data(), 7, 1);
   stash.Publish(0);
   EXPECT_EQ(stash.SlotFor(1), stash.Get(0));
   stash.Publish(1);
@@ -29,7 +33,8 @@ TEST(WeightStash, OneVersionIsUpdatedInPlace) {
 }
 
 TEST(WeightStash, ArenasAreAlignedAndCounted) {
-  WeightStash stash(17, 4);
+  compute::AlignedBuffer<float> memory(WeightStash::Size(17, 4));
+  WeightStash stash(memory.data(), 17, 4);
   for (int64_t version = 0; version < 4; ++version) {
     EXPECT_EQ(reinterpret_cast<uintptr_t>(stash.SlotFor(version)) % 64, 0u);
     stash.Publish(version);
@@ -38,7 +43,8 @@ TEST(WeightStash, ArenasAreAlignedAndCounted) {
 }
 
 TEST(WeightStashDeathTest, AVersionThatIsGoneIsNeverReturned) {
-  WeightStash stash(4, 2);
+  compute::AlignedBuffer<float> memory(WeightStash::Size(4, 2));
+  WeightStash stash(memory.data(), 4, 2);
   for (int64_t version = 0; version < 3; ++version) stash.Publish(version);
   EXPECT_DEATH(stash.Get(0), "Has\\(version\\)");
 }

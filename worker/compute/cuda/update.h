@@ -1,0 +1,35 @@
+// Elementwise parts of the update rules, as worker/optim/kernels.h has them: one
+// pass over memory each. n elements; `old_weights` and `new_weights` may be the
+// same array, all others are disjoint. Asynchronous on the stream.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "worker/optim/kernels.h"
+
+namespace gimbal::compute::cuda {
+
+// Bytes: 28 n (read w, g, m, v; write w, m, v). FLOP: 16 n.
+void AdamWStep(cudaStream_t stream, int64_t n, const worker::AdamWRule& rule,
+               const float* old_weights, const float* grads, float* m, float* v,
+               float* new_weights);
+
+// Bytes: 24 n (read g, m, v; write g, m, v). FLOP: 13 n.
+void RotatedDirection(cudaStream_t stream, int64_t n,
+                      const worker::AdamWRule& rule, float* g, float* m,
+                      float* v);
+
+// Bytes: 20 n (read w, g, m; write w, m). FLOP: 7 n.
+void SgdStep(cudaStream_t stream, int64_t n, double beta, double scale,
+             bool nesterov, double keep, double lr, const float* old_weights,
+             const float* grads, float* m, float* new_weights);
+
+// new <- keep old - step direction; `direction` may be `new_weights`.
+// Bytes: 12 n. FLOP: 3 n.
+void ApplyDirection(cudaStream_t stream, int64_t n, double keep, double step,
+                    const float* old_weights, const float* direction,
+                    float* new_weights);
+
+}  // namespace gimbal::compute::cuda

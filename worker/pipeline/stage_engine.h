@@ -1,0 +1,85 @@
+// What a back end does for one stage: it holds the stage's tensors and computes
+// on them. StageState says which arena is which version, StageRunner what runs
+// when; both are the same for every back end.
+//
+// Arenas (laid out by the parameter table), slots and the state of the update
+// rule lie in the engine's memory, which may be a device's: their addresses are
+// names, to be read and written through the engine alone. `host` is the
+// caller's own memory, which the engine has done with when a call returns.
+//
+// One virtual call per microbatch, update or tensor, none per element.
+//
+// Errors: std::bad_alloc, and EngineError when a device fails; after the latter
+// nothing of the engine can be trusted. Not thread-safe: one thread makes it
+// and uses it, but may hand it over.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <vector>
+
+#include "worker/model/stage.h"
+#include "worker/optim/stage_update.h"
+
+namespace gimbal::worker {
+
+class EngineError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct StageEngineSpec {
+  StageSpec stage;
+  StageUpdateSpec update;
+};
+
+class StageEngine {
+ public:
+  virtual ~StageEngine() = default;
+
+  // Memory. `size` elements, zeroed; it lives as long as the engine.
+  virtual float* Allocate(int64_t size) = 0;
+  virtual void Read(const float* from, int64_t n, float* host) const = 0;
+  virtual void Write(const float* host, int64_t n, float* to) = 0;
+  virtual void Copy(const float* from, int64_t n, float* to) = 0;
+  virtual void Zero(int64_t n, float* x) = 0;
+  virtual bool AllFinite(int64_t n, const float* x) const = 0;
+
+  // Microbatches, as worker/model/stage.h. Slots are made once, before the
+  // first one.
+  virtual void MakeSlots(int count) = 0;
+  // Of scratch and slots together.
+  virtual int64_t activation_bytes() const = 0;
+  virtual std::span<float> values(int slot) = 0;
+  virtual void SetTokens(std::span<const int32_t> host, int slot) = 0;
+  // Tokens, targets and hidden are the host's.
+  virtual void Forward(const float* weights, const StageInput<float>& input,
+                       int slot) = 0;
+  // What Forward left in the slot: the output [B*T, C], or at the last stage
+  // the loss.
+  virtual void ReadOutput(int slot, float* host) = 0;
+  virtual double Loss(int slot) = 0;
+  // `doutput` and `dinput` are the host's.
+  virtual void Backward(const float* weights, const float* doutput,
+                        double loss_scale, int slot, float* grads,
+                        float* dinput) = 0;
+
+  // The update rule, as worker/optim/stage_update.h.
+  virtual std::vector<double> LayerSquareSums(const float* grads) = 0;
+  virtual void Apply(const UpdateInput& input) = 0;
+  virtual void FillBackwardWeights(const float* newest, float* out) = 0;
+  virtual std::optional<BasisHealth> basis_health() const = 0;
+  virtual std::vector<StateTensor<float>> State() const = 0;
+  // Copies a tensor of State() out, or back in; both are exact.
+  virtual void Save(const StateTensor<float>& tensor, float* host) const = 0;
+  virtual void Load(const float* host, const StateTensor<float>& tensor) = 0;
+};
+
+using EngineFactory =
+    std::function<std::unique_ptr<StageEngine>(const StageEngineSpec&)>;
+
+}  // namespace gimbal::worker
