@@ -10,56 +10,17 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "coordinator/run/run_controller.h"
+#include "tests/unit/coordinator/run/fake_effects.h"
+#include "worker/pipeline/specs.h"
 
 namespace gimbal::coordinator {
-
-// Of `stages` stages on as many layers, 40 updates, an evaluation every 5 and a
-// checkpoint every 10.
-v1::RunConfig FakeConfig(int stages);
-RunSetup FakeSetup(int stages, int workers);
-
-class FakeEffects final : public RunEffects {
- public:
-  void Send(int64_t worker, const v1::CoordinatorMessage& message) override;
-  void Disconnect(int64_t worker, const absl::Status& reason) override;
-  absl::StatusOr<int64_t> Next(Counter counter) override;
-  void Record(const std::string& what, const std::string& reason) override;
-  void StageRestarted(int stage, Loss loss) override;
-  void SaveRecovery(int64_t number, const Recovery& recovery) override;
-  absl::Status SaveRefreshChange(const RefreshChange& change) override;
-  absl::Status SaveLeftOut(const LeftOut& left_out) override;
-  absl::StatusOr<RunHistory> History() override;
-  absl::Status DropCheckpointsAfter(int64_t last) override;
-  absl::Status WriteRow(const MetricsRow& row) override;
-  absl::Status FlushRows() override;
-  absl::StatusOr<std::vector<MetricsRow>> Rows() override;
-  absl::StatusOr<std::vector<MetricsRow>> KeepRows(int64_t last) override;
-  absl::Status CommitCheckpoint(const CheckpointContent& content) override;
-  void GiveUpCheckpoint(int64_t update, const std::string& reason) override;
-  void RemoveUnfinishedCheckpoints() override {}
-  absl::StatusOr<int64_t> NewestCheckpoint() override;
-
-  std::map<int64_t, std::vector<v1::CoordinatorMessage>> sent;  // by worker
-  std::set<int64_t> disconnected;
-  std::map<Counter, int64_t> counters;
-  std::vector<std::string> decisions;
-  std::map<int, int> restarts;  // by stage
-  std::map<int64_t, Recovery> recoveries;
-  std::vector<RefreshChange> refresh_changes;
-  std::vector<LeftOut> left_out;
-  std::vector<MetricsRow> rows;
-  size_t flushed = 0;  // of these; others do not outlive the coordinator
-  std::set<int64_t> committed;
-  std::set<int64_t> damaged;  // of these
-  std::vector<int64_t> given_up;
-  absl::Status commit_error;
-  absl::Status disk_error;  // nothing can be read
-};
 
 struct FakeWorker {
   int64_t generation = 0;
@@ -155,30 +116,5 @@ class FakeCluster {
   std::map<int64_t, int> assigned_;       // stages, by generation
   std::map<int64_t, int64_t> went_back_;  // generation -> update
 };
-
-// All workers have joined and their stages run.
-void Start(FakeCluster& cluster, int workers);
-// Every stage makes `count` updates, or as many as it may.
-void Train(FakeCluster& cluster, int count);
-// Up to update 12, with the checkpoint of update 10 committed.
-void TrainToTheFirstCheckpoint(FakeCluster& cluster);
-// Every stage makes `count` updates and the copies reach the backups.
-void TrainAndKeep(FakeCluster& cluster, int count);
-// The rows of the whole run are there and are the right ones.
-void ExpectAllRows(const FakeCluster& cluster);
-
-// Lets the run come to its end, which must be that of an undisturbed one.
-void FinishAndExpectAllRows(FakeCluster& cluster);
-
-// Time passes, and these workers are heard of.
-void Wait(FakeCluster& cluster, int seconds,
-          const std::vector<int64_t>& workers);
-
-// Four stages on four workers, a snapshot in memory every four updates, and no
-// checkpoint on disk but the last.
-RunSetup KeepingSetup();
-
-// Three stages on three workers, which may shrink after ten seconds.
-RunSetup ShrinkingSetup(int min_workers);
 
 }  // namespace gimbal::coordinator

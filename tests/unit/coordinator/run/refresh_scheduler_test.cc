@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/status_matchers.h"
-#include "tests/unit/coordinator/run/fake_cluster.h"
+#include "tests/unit/coordinator/run/cluster_steps.h"
 
 namespace gimbal::coordinator {
 namespace {

@@ -10,7 +10,7 @@
 #include <limits>
 
 #include "coordinator/run/run_controller.h"
-#include "tests/unit/coordinator/run/fake_cluster.h"
+#include "tests/unit/coordinator/run/cluster_steps.h"
 
 namespace gimbal::coordinator {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "coordinator/run/run_controller.h"
 #include "tests/support/status_matchers.h"
-#include "tests/unit/coordinator/run/fake_cluster.h"
+#include "tests/unit/coordinator/run/cluster_steps.h"
 
 namespace gimbal::coordinator {
 namespace {
