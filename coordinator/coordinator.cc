@@ -16,7 +16,8 @@
 #include "common/base/status_macros.h"
 #include "common/config/paths.h"
 #include "common/io/file.h"
-#include "common/obs/metrics_server.h"
+#include "common/obs/health.h"
+#include "common/obs/http_server.h"
 #include "common/rpc/server.h"
 #include "coordinator/data_identity.h"
 #include "coordinator/live_effects.h"
@@ -65,7 +66,8 @@ struct Coordinator::Impl {
   Core core;
   StatusBoard board;
   EventLoop loop;
-  std::unique_ptr<obs::MetricsServer> metrics_server;
+  obs::Health health;
+  std::unique_ptr<obs::HttpServer> http;
   std::shared_ptr<grpc::Service> control;
   std::shared_ptr<grpc::Service> admin;
   std::optional<rpc::Server> server;
@@ -107,8 +109,8 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(
 
 absl::Status Coordinator::Impl::BindPorts() {
   GIMBAL_ASSIGN_OR_RETURN(
-      metrics_server,
-      obs::MetricsServer::Start(options.config.cluster().metrics_listen()));
+      http, obs::HttpServer::Start(options.config.cluster().metrics_listen()));
+  health.Serve(*http);
   control = MakeControlService(loop, core);
   admin = MakeAdminService(
       loop, board,
@@ -139,7 +141,7 @@ absl::Status Coordinator::Impl::TakeUpRun() {
   catalogue.emplace(root, folder->identity.run_id, config.checkpoint().keep(),
                     config.pipeline().origin());
   GIMBAL_RETURN_IF_ERROR(catalogue->Claim());
-  metrics.emplace(metrics_server->registry(), folder->identity.run_id,
+  metrics.emplace(http->registry(), folder->identity.run_id,
                   worker::TokensPerUpdate(config));
   effects.emplace(*folder, *catalogue, core.sessions, *metrics,
                   config.model().layers(), plan, clock);
@@ -161,20 +163,20 @@ absl::Status Coordinator::Impl::TakeUpRun() {
 }
 
 absl::Status Coordinator::Impl::Announce() {
-  const nlohmann::ordered_json json = {
-      {"address", server->address()},
-      {"metrics_address", metrics_server->address()},
-      {"pid", getpid()}};
+  const nlohmann::ordered_json json = {{"address", server->address()},
+                                       {"metrics_address", http->address()},
+                                       {"pid", getpid()}};
   GIMBAL_RETURN_IF_ERROR(io::WriteFileAtomically(
       options.run_dir + "/coordinator.json", json.dump() + "\n"));
   announced = true;
+  health.SetWaiting("");
   base::LogInfo(absl::StrCat("run ", folder->identity.run_id, " serves at ",
-                             server->address(), ", metrics at ",
-                             metrics_server->address()));
+                             server->address(), ", HTTP at ", http->address()));
   return absl::OkStatus();
 }
 
 void Coordinator::Impl::Tick() {
+  health.Beat();
   if (over) return;
   const base::SteadyTime now = clock.Now();
   run->Tick(now);
@@ -239,6 +241,7 @@ void Coordinator::Impl::Shutdown(milliseconds grace) {
   if (std::exchange(shut_down, true)) return;
   const base::SteadyTime begin = clock.Now();
   if (server.has_value()) server->SetServing(false);
+  health.SetWaiting("shuts down");
   loop.Post([this] {
     over = true;
     core.sessions.DisconnectAll(absl::OkStatus());
@@ -258,7 +261,7 @@ void Coordinator::Impl::Shutdown(milliseconds grace) {
     std::error_code ignored;
     std::filesystem::remove(options.run_dir + "/coordinator.json", ignored);
   }
-  metrics_server.reset();
+  http.reset();
   base::LogDebug(absl::StrCat(
       "shut down in ", base::Seconds(clock.Now() - begin).count(), " s"));
 }
@@ -271,7 +274,7 @@ const std::string& Coordinator::address() const {
 }
 
 const std::string& Coordinator::metrics_address() const {
-  return impl_->metrics_server->address();
+  return impl_->http->address();
 }
 
 void Coordinator::RequestStop(const std::string& reason) {

@@ -52,7 +52,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--listen", flags.listen,
                  "gRPC address, instead of cluster.listen");
   app.add_option("--metrics-listen", flags.metrics_listen,
-                 "HTTP address of /metrics, instead of cluster.metrics_listen");
+                 "address of the HTTP port, instead of cluster.metrics_listen");
   app.add_flag("--check-config", flags.check_config,
                "validate the config and the plan, then exit");
   app.add_option("--log-level", flags.log_level,

@@ -78,7 +78,7 @@ int main(int argc, char** argv) {
                  "host:port at which neighbours reach the links; port 0 picks "
                  "a free one");
   app.add_option("--metrics-listen", options.metrics_listen,
-                 "host:port of /metrics");
+                 "host:port of the HTTP port: /metrics, /healthz, /readyz");
   app.add_option("--snapshot-listen", options.snapshot_listen,
                  "host:port at which other workers keep and fetch snapshots; "
                  "empty: a free port at the address of --listen");

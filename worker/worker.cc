@@ -60,8 +60,8 @@ class StopRequest {
 
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(
     const Options& options, const std::atomic<int>& signals) {
-  GIMBAL_ASSIGN_OR_RETURN(auto metrics_server,
-                          obs::MetricsServer::Start(options.metrics_listen));
+  GIMBAL_ASSIGN_OR_RETURN(auto http,
+                          obs::HttpServer::Start(options.metrics_listen));
   GIMBAL_ASSIGN_OR_RETURN(auto listener, LinkListener::Start(options.listen));
   auto store = std::make_unique<SnapshotStore>();
   const std::string& links = listener->address();
@@ -72,22 +72,23 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(
               ? absl::StrCat(links.substr(0, links.rfind(':')), ":0")
               : options.snapshot_listen,
           *store));
-  return std::unique_ptr<Worker>(new Worker(
-      options, signals, std::move(metrics_server), std::move(listener),
-      std::move(store), std::move(snapshot_server)));
+  return std::unique_ptr<Worker>(
+      new Worker(options, signals, std::move(http), std::move(listener),
+                 std::move(store), std::move(snapshot_server)));
 }
 
 Worker::Worker(const Options& options, const std::atomic<int>& signals,
-               std::unique_ptr<obs::MetricsServer> metrics_server,
+               std::unique_ptr<obs::HttpServer> http,
                std::unique_ptr<LinkListener> listener,
                std::unique_ptr<SnapshotStore> store,
                std::unique_ptr<SnapshotServer> snapshot_server)
     : options_(options),
       signals_(signals),
-      metrics_server_(std::move(metrics_server)),
+      http_(std::move(http)),
       listener_(std::move(listener)),
       store_(std::move(store)),
       snapshot_server_(std::move(snapshot_server)) {
+  health_.Serve(*http_);
   heartbeat_ = std::thread([this] { HeartbeatLoop(); });
 }
 
@@ -125,9 +126,10 @@ absl::StatusOr<int> Worker::Run() {
   }
 }
 
-bool Worker::Pause(milliseconds duration) const {
+bool Worker::Pause(milliseconds duration) {
   const base::SteadyTime end = base::Clock::Real().Now() + duration;
   while (signals_ == 0 && base::Clock::Real().Now() < end) {
+    health_.Beat();
     std::this_thread::sleep_for(milliseconds(10));
   }
   return signals_ == 0;
@@ -137,7 +139,7 @@ v1::RegisterRequest Worker::Registration() const {
   v1::RegisterRequest request;
   request.set_name(options_.name);
   request.set_data_address(listener_->address());
-  request.set_metrics_address(metrics_server_->address());
+  request.set_metrics_address(http_->address());
   request.set_pid(getpid());
   request.set_numerics(compute::NumericsTag());
   request.set_snapshot_address(snapshot_server_->address());
@@ -154,22 +156,23 @@ v1::RegisterRequest Worker::Registration() const {
 absl::StatusOr<std::shared_ptr<SessionClient>> Worker::Register() {
   const v1::RegisterRequest request = Registration();
   store_->Renew();
-  GIMBAL_ASSIGN_OR_RETURN(
-      std::shared_ptr<SessionClient> session,
-      SessionClient::Connect(options_.coordinator, request, options_.patience,
-                             [this] { return signals_ > 0; }));
+  GIMBAL_ASSIGN_OR_RETURN(std::shared_ptr<SessionClient> session,
+                          SessionClient::Connect(options_.coordinator, request,
+                                                 options_.patience, [this] {
+                                                   health_.Beat();
+                                                   return signals_ > 0;
+                                                 }));
   base::LogInfo(absl::StrCat(
       "registered as worker ", session->registration().worker_id(), " of run ",
       session->registration().run_id(), "; links at ", listener_->address(),
-      ", metrics at http://", metrics_server_->address(), "/metrics"));
+      ", metrics at http://", http_->address(), "/metrics"));
   // Nobody will answer the probe any more.
   fence_.LoseIfClosed();
   std::lock_guard lock(mutex_);
   const std::string& run_id = session->registration().run_id();
   if (metrics_ == nullptr || metrics_->run() != run_id) {
     metrics_.reset();  // of another run
-    metrics_ =
-        std::make_unique<WorkerMetrics>(metrics_server_->registry(), run_id);
+    metrics_ = std::make_unique<WorkerMetrics>(http_->registry(), run_id);
   }
   session_ = session;
   changed_.notify_all();
@@ -179,6 +182,7 @@ absl::StatusOr<std::shared_ptr<SessionClient>> Worker::Register() {
 absl::StatusOr<int> Worker::FollowSession(SessionClient& session) {
   StopRequest stop(absl::StrCat(options_.name, " was asked to terminate"));
   for (;;) {
+    health_.Beat();
     GIMBAL_ASSIGN_OR_RETURN(std::optional<v1::CoordinatorMessage> message,
                             session.Receive(kReportInterval));
     if (message && message->has_shutdown()) {
@@ -257,6 +261,14 @@ void Worker::Replace(std::unique_ptr<AssignmentRun> run) {
   // The old one ends here, without the lock: heartbeats must go on.
 }
 
+std::string Worker::WaitsFor() const {
+  if (session_ == nullptr) {
+    return absl::StrCat("waits for the coordinator at ", options_.coordinator);
+  }
+  if (run_ == nullptr) return "hosts no stage";
+  return run_->WaitsFor();
+}
+
 void Worker::HeartbeatLoop() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
@@ -276,6 +288,7 @@ void Worker::SendHeartbeat() {
   heartbeat->set_peak_rss_bytes(base::PeakRssBytes());
   std::lock_guard lock(mutex_);
   heartbeat->set_probe(fence_.Beat(LeaseOf(session_.get())));
+  health_.SetWaiting(WaitsFor());
   if (session_ == nullptr) return;
   if (run_ != nullptr) {
     message.set_generation(run_->generation());

@@ -11,7 +11,8 @@
 #include <thread>
 
 #include "absl/status/statusor.h"
-#include "common/obs/metrics_server.h"
+#include "common/obs/health.h"
+#include "common/obs/http_server.h"
 #include "worker/agent/assignment_run.h"
 #include "worker/agent/fence.h"
 #include "worker/agent/session_client.h"
@@ -29,7 +30,7 @@ class Worker {
     std::string coordinator;                     // host:port
     std::string name;                            // shown in status
     std::string listen = "127.0.0.1:0";          // links
-    std::string metrics_listen = "127.0.0.1:0";  // /metrics
+    std::string metrics_listen = "127.0.0.1:0";  // HTTP
     std::string
         snapshot_listen;  // snapshots; empty: a free port beside `listen`
     std::chrono::seconds patience{60};  // without a coordinator
@@ -48,17 +49,19 @@ class Worker {
 
  private:
   Worker(const Options& options, const std::atomic<int>& signals,
-         std::unique_ptr<obs::MetricsServer> metrics_server,
+         std::unique_ptr<obs::HttpServer> http,
          std::unique_ptr<LinkListener> listener,
          std::unique_ptr<SnapshotStore> store,
          std::unique_ptr<SnapshotServer> snapshot_server);
   v1::RegisterRequest Registration() const;
   absl::StatusOr<std::shared_ptr<SessionClient>> Register();
   // False when a signal came.
-  bool Pause(std::chrono::milliseconds duration) const;
+  bool Pause(std::chrono::milliseconds duration);
   absl::StatusOr<int> FollowSession(SessionClient& session);
   void Handle(v1::CoordinatorMessage message);
   void Send(v1::WorkerMessage message);
+  // Of the stages hosted here; requires the lock.
+  std::string WaitsFor() const;
   void HeartbeatLoop();
   void SendHeartbeat();
   // Replaces the assignment (null: none); the old one ends first.
@@ -66,7 +69,8 @@ class Worker {
 
   const Options options_;
   const std::atomic<int>& signals_;
-  std::unique_ptr<obs::MetricsServer> metrics_server_;
+  obs::Health health_;
+  std::unique_ptr<obs::HttpServer> http_;
   std::unique_ptr<LinkListener> listener_;
   const std::unique_ptr<SnapshotStore> store_;
   const std::unique_ptr<SnapshotServer> snapshot_server_;

@@ -8,6 +8,7 @@ find_package(OpenSSL REQUIRED)
 find_package(SQLite3 3.40 REQUIRED)
 find_package(yaml-cpp 0.7 REQUIRED)
 find_package(prometheus-cpp CONFIG REQUIRED)
+find_package(civetweb CONFIG REQUIRED)  # brought by prometheus-cpp
 find_package(spdlog 1.10 REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(CLI11 2.1 REQUIRED)

@@ -276,6 +276,10 @@ TEST(CoordinatorTest, ExportsItsMetricsAndHealth) {
           {.config = Config(), .run_dir = dir.path(), .workers = 1}));
   // HealthCheckResponse{status: SERVING}.
   EXPECT_EQ(AskHealth(coordinator->address()), std::string("\x08\x01"));
+  for (const char* page : {"/healthz", "/readyz"}) {
+    EXPECT_THAT(HttpGet(coordinator->metrics_address(), page),
+                HasSubstr(" 200 OK"));
+  }
   Client client(*coordinator);
   // The series carry the run's id, which is another one each time.
   const auto metrics = [&] {

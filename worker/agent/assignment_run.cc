@@ -7,6 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/base/log.h"
 #include "common/base/process.h"
@@ -154,6 +155,17 @@ std::optional<v1::Holding> AssignmentRun::Holding() const {
   const std::set<int> broken = edges_.broken();
   holding.mutable_broken_edges()->Assign(broken.begin(), broken.end());
   return holding;
+}
+
+std::string AssignmentRun::WaitsFor() const {
+  {
+    std::lock_guard lock(mutex_);
+    if (!ready_) return "loads its stages and connects their edges";
+  }
+  const std::set<int> broken = edges_.broken();
+  if (broken.empty()) return "";
+  return absl::StrCat("waits for the other end of edge ",
+                      absl::StrJoin(broken, ", "));
 }
 
 void AssignmentRun::Extend(const v1::Grant& grant) {

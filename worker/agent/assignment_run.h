@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <stop_token>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -52,6 +53,9 @@ class AssignmentRun {
   // What a coordinator has to know to leave the stages where they are; nothing
   // before they are loaded and connected.
   std::optional<v1::Holding> Holding() const;
+  // What the stages wait for before they are part of the pipeline; empty: they
+  // are.
+  std::string WaitsFor() const;
   void FlushReports() { outbox_.Flush(); }
   std::vector<v1::StageStatus> Statuses() const;
 

@@ -6,10 +6,13 @@
 #include <chrono>
 #include <csignal>
 #include <fstream>
+#include <functional>
+#include <thread>
 
 #include "common/config/run_config_io.h"
 #include "tests/e2e/worker/fake_coordinator.h"
 #include "tests/support/command.h"
+#include "tests/support/http_get.h"
 #include "tests/support/temp_dir.h"
 
 namespace gimbal {
@@ -19,7 +22,17 @@ using std::chrono::seconds;
 using test_support::Command;
 using test_support::CommandResult;
 using test_support::FakeCoordinator;
+using test_support::HttpGet;
 using ::testing::HasSubstr;
+
+bool Eventually(const std::function<bool()>& condition) {
+  const auto deadline = std::chrono::steady_clock::now() + seconds(30);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return true;
+}
 
 class WorkerProcess : public ::testing::Test {
  protected:
@@ -120,6 +133,28 @@ TEST_F(WorkerProcess, EndsInTimeWithAnAssignmentThatCannotBeLeft) {
   const CommandResult result = worker_.Wait(seconds(30));
   EXPECT_EQ(result.exit_code, 3) << result.output;
   EXPECT_THAT(result.output, HasSubstr("leaves without it"));
+}
+
+// Who waits for a neighbour or for work is alive, but not ready.
+TEST_F(WorkerProcess, IsReadyOnceItsStagesAreInThePipeline) {
+  ASSERT_TRUE(AwaitRegistrations(1));
+  const std::string http = coordinator_.registrations()[0].metrics_address();
+  EXPECT_THAT(HttpGet(http, "/healthz"), HasSubstr(" 200 OK"));
+  EXPECT_THAT(HttpGet(http, "/readyz"), HasSubstr(" 503 "));
+  ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  coordinator_.Send(Assignment(folder_ / "pipe"));
+  EXPECT_TRUE(Eventually([&] {
+    return HttpGet(http, "/readyz").find("loads its stages") !=
+           std::string::npos;
+  }));
+  EXPECT_THAT(HttpGet(http, "/healthz"), HasSubstr(" 200 OK"));
+  std::ofstream(folder_ / "pipe").close();
+  coordinator_.Send(Assignment(folder_ / "text"));
+  EXPECT_TRUE(Eventually([&] {
+    return HttpGet(http, "/readyz").find(" 200 OK") != std::string::npos;
+  }));
+  coordinator_.Send(Shutdown(0));
+  EXPECT_EQ(worker_.Wait(seconds(30)).exit_code, 0);
 }
 
 TEST(WorkerCommandLine, AnUnknownLogLevelIsRefused) {

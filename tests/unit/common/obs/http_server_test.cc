@@ -1,0 +1,99 @@
+#include "common/obs/http_server.h"
+
+#include <gtest/gtest.h>
+#include <prometheus/gauge.h>
+#include <prometheus/registry.h>
+
+#include <atomic>
+#include <deque>
+
+#include "tests/support/http_get.h"
+#include "tests/support/status_matchers.h"
+
+namespace gimbal::obs {
+namespace {
+
+using test_support::HttpConnection;
+using test_support::HttpGet;
+using test_support::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+std::string Ask(const std::string& address, const std::string& request) {
+  HttpConnection connection(address);
+  EXPECT_TRUE(connection.Send(request));
+  return connection.ReadAll();
+}
+
+TEST(HttpServer, ShowsARegisteredMetricAtTheAddressItNames) {
+  ASSERT_OK_AND_ASSIGN(auto server, HttpServer::Start("127.0.0.1:0"));
+  prometheus::BuildGauge()
+      .Name("gimbal_train_loss")
+      .Register(server->registry())
+      .Add({{"run", "demo"}})
+      .Set(2.5);
+  EXPECT_THAT(HttpGet(server->address(), "/metrics"),
+              AllOf(StartsWith("HTTP/1.1 200 OK"),
+                    HasSubstr("gimbal_train_loss{run=\"demo\"} 2.5")));
+}
+
+TEST(HttpServer, NamesATakenAddress) {
+  ASSERT_OK_AND_ASSIGN(auto first, HttpServer::Start("127.0.0.1:0"));
+  EXPECT_THAT(
+      HttpServer::Start(first->address()),
+      StatusIs(absl::StatusCode::kUnavailable, HasSubstr(first->address())));
+  EXPECT_THAT(
+      HttpServer::Start("nonsense"),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("host:port")));
+}
+
+TEST(HttpServer, AnswersWithTheRegisteredPagesAndNothingElse) {
+  ASSERT_OK_AND_ASSIGN(auto server, HttpServer::Start("127.0.0.1:0"));
+  server->Handle("/echo", [](std::string_view query) {
+    return HttpResponse{.status = 503, .body = std::string(query)};
+  });
+  const std::string& address = server->address();
+  EXPECT_THAT(HttpGet(address, "/echo?a=1&b"),
+              AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("\r\n\r\na=1&b")));
+  EXPECT_THAT(HttpGet(address, "/other"),
+              AllOf(StartsWith("HTTP/1.1 404 "), HasSubstr("/echo, /metrics")));
+  // Nothing of the machine's files is there.
+  EXPECT_THAT(HttpGet(address, "/../../../../etc/passwd"),
+              Not(HasSubstr("root:")));
+  EXPECT_THAT(
+      Ask(address, "HEAD /echo?a HTTP/1.0\r\n\r\n"),
+      AllOf(HasSubstr("Content-Length: 1"), Not(HasSubstr("\r\n\r\na"))));
+  EXPECT_THAT(Ask(address, "POST /echo HTTP/1.0\r\nContent-Length: 0\r\n\r\n"),
+              StartsWith("HTTP/1.1 405 "));
+}
+
+TEST(HttpServer, RefusesARequestThatIsTooLong) {
+  ASSERT_OK_AND_ASSIGN(auto server, HttpServer::Start("127.0.0.1:0"));
+  std::atomic<int> answered = 0;
+  server->Handle("/page", [&](std::string_view) {
+    ++answered;
+    return HttpResponse{};
+  });
+  const std::string padding(HttpServer::kMaxRequestBytes, 'x');
+  EXPECT_THAT(HttpGet(server->address(), "/page?" + padding),
+              Not(HasSubstr(" 200 ")));
+  EXPECT_EQ(answered, 0);
+  HttpGet(server->address(), "/page?" + padding.substr(100));
+  EXPECT_EQ(answered, 1);
+}
+
+TEST(HttpServer, OutlivesClientsThatHoldAllItsConnections) {
+  ASSERT_OK_AND_ASSIGN(auto server, HttpServer::Start("127.0.0.1:0"));
+  std::deque<HttpConnection> slow;
+  for (int i = 0; i < HttpServer::kThreads; ++i) {
+    slow.emplace_back(server->address());
+    // Half a request, or none at all.
+    if (i % 2 == 0) slow.back().Send("GET /metrics HTTP/1.0\r\n");
+  }
+  EXPECT_THAT(HttpGet(server->address(), "/metrics"), HasSubstr(" 200 "));
+}
+
+}  // namespace
+}  // namespace gimbal::obs
