@@ -36,7 +36,7 @@ done
 # Arguments of ctest that select the tests of a preset.
 selection() {
   case $1 in
-    asan-ubsan) echo "-L ${label:-^(unit|integration)$}" ;;
+    asan-ubsan) echo "-L ${label:-^(unit|integration|cuda_host)$}" ;;
     tsan) echo "-L ${label:-^(unit|integration)$} -R $TSAN_TESTS" ;;
     *) [[ -z $label ]] || echo "-L $label" ;;
   esac

@@ -1,0 +1,71 @@
+#include "tests/cuda_host/operation.h"
+
+#include <utility>
+
+#include "tests/cuda_host/memory.h"
+
+namespace gimbal::cuda_host {
+namespace {
+
+thread_local bool in_host_function = false;
+
+class Call : public Operation {
+ public:
+  Call(std::function<void()> work, bool on_host)
+      : work_(std::move(work)), on_host_(on_host) {}
+
+  bool Step(Random& /*random*/) override {
+    if (on_host_) {
+      in_host_function = true;
+      AllowDeviceMemory(false);
+    }
+    work_();
+    if (on_host_) {
+      AllowDeviceMemory(true);
+      in_host_function = false;
+    }
+    return true;
+  }
+
+ private:
+  const std::function<void()> work_;
+  const bool on_host_;
+};
+
+class WaitFor : public Operation {
+ public:
+  explicit WaitFor(CompletionPtr completion)
+      : completion_(std::move(completion)) {}
+
+  bool Ready() const override { return completion_->done; }
+  bool Step(Random& /*random*/) override { return true; }
+
+ private:
+  const CompletionPtr completion_;
+};
+
+}  // namespace
+
+bool InHostFunction() { return in_host_function; }
+
+MakeOperation Once(std::function<void()> work) {
+  return
+      [work = std::move(work)] { return std::make_unique<Call>(work, false); };
+}
+
+MakeOperation OnceOnHost(std::function<void()> work) {
+  return
+      [work = std::move(work)] { return std::make_unique<Call>(work, true); };
+}
+
+MakeOperation After(CompletionPtr completion) {
+  return [completion = std::move(completion)] {
+    return std::make_unique<WaitFor>(completion);
+  };
+}
+
+MakeOperation Nothing() {
+  return Once([] {});
+}
+
+}  // namespace gimbal::cuda_host
