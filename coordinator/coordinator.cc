@@ -16,8 +16,10 @@
 #include "common/base/status_macros.h"
 #include "common/config/paths.h"
 #include "common/io/file.h"
+#include "common/net/address.h"
 #include "common/obs/health.h"
 #include "common/obs/http_server.h"
+#include "common/rpc/credentials.h"
 #include "common/rpc/server.h"
 #include "coordinator/data_identity.h"
 #include "coordinator/live_effects.h"
@@ -53,6 +55,7 @@ struct Coordinator::Impl {
   absl::Status BindPorts();
   absl::Status TakeUpRun();
   absl::Status Announce();
+  std::string Announced() const;
   void Tick();
   void PublishStatus();
   absl::StatusOr<v1::CommandResponse> Command(
@@ -108,16 +111,23 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(
 }
 
 absl::Status Coordinator::Impl::BindPorts() {
+  const v1::ClusterSection& cluster = options.config.cluster();
   GIMBAL_ASSIGN_OR_RETURN(
-      http, obs::HttpServer::Start(options.config.cluster().metrics_listen()));
+      const rpc::Credentials credentials,
+      rpc::Credentials::Load(rpc::FromEnvironment(rpc::FilesOf(cluster))));
+  GIMBAL_RETURN_IF_ERROR(
+      credentials.CheckListen("cluster.listen", cluster.listen()));
+  GIMBAL_ASSIGN_OR_RETURN(http,
+                          obs::HttpServer::Start(cluster.metrics_listen()));
   health.Serve(*http);
   control = MakeControlService(loop, core);
   admin = MakeAdminService(
       loop, board,
       [this](const v1::CommandRequest& request) { return Command(request); });
   GIMBAL_ASSIGN_OR_RETURN(
-      server, rpc::Server::Start({.address = options.config.cluster().listen(),
-                                  .services = {control.get(), admin.get()}}));
+      server, rpc::Server::Start({.address = cluster.listen(),
+                                  .services = {control.get(), admin.get()},
+                                  .credentials = credentials}));
   return absl::OkStatus();
 }
 
@@ -162,8 +172,17 @@ absl::Status Coordinator::Impl::TakeUpRun() {
   return absl::OkStatus();
 }
 
+// Where clients that read coordinator.json connect to.
+std::string Coordinator::Impl::Announced() const {
+  const std::string& address = server->address();
+  if (!options.advertise.empty() || !net::IsWildcard(net::HostOf(address))) {
+    return net::Advertise(address, options.advertise);
+  }
+  return net::Advertise(address, "localhost");
+}
+
 absl::Status Coordinator::Impl::Announce() {
-  const nlohmann::ordered_json json = {{"address", server->address()},
+  const nlohmann::ordered_json json = {{"address", Announced()},
                                        {"metrics_address", http->address()},
                                        {"pid", getpid()}};
   GIMBAL_RETURN_IF_ERROR(io::WriteFileAtomically(

@@ -21,6 +21,8 @@ class Coordinator {
     std::string run_dir;
     bool resume = false;
     int workers = 0;  // 0: one per stage
+    // Host that coordinator.json tells instead of that of cluster.listen.
+    std::string advertise;
   };
 
   // Binds its ports (cluster.listen, cluster.metrics_listen), takes the run

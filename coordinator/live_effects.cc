@@ -7,6 +7,7 @@
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
+#include "common/net/secret.h"
 
 namespace gimbal::coordinator {
 namespace {
@@ -29,13 +30,27 @@ LiveEffects::LiveEffects(RunFolder& folder, const Catalogue& catalogue,
       metrics_(metrics),
       layers_(layers),
       plan_(std::move(plan)),
-      clock_(clock) {
+      clock_(clock),
+      secret_(net::RandomBytes(net::kSecretBytes)) {
   const auto stored = folder_.store->Decisions(kShownDecisions);
   if (stored.ok()) decisions_.assign(stored->begin(), stored->end());
 }
 
+// A worker that was given up knows the keys of older generations only.
 void LiveEffects::Send(int64_t worker, const v1::CoordinatorMessage& message) {
-  sessions_.Send(worker, message);
+  if (!message.has_assignment() && !message.has_rewire()) {
+    sessions_.Send(worker, message);
+    return;
+  }
+  const std::string key =
+      net::HmacSha256(secret_, std::to_string(message.generation()));
+  v1::CoordinatorMessage with_key = message;
+  if (with_key.has_assignment()) {
+    with_key.mutable_assignment()->set_link_key(key);
+  } else {
+    with_key.mutable_rewire()->set_link_key(key);
+  }
+  sessions_.Send(worker, with_key);
 }
 
 void LiveEffects::Disconnect(int64_t worker, const absl::Status& reason) {

@@ -53,6 +53,8 @@ class LiveEffects final : public RunEffects {
   const int layers_;
   const std::vector<v1::StagePlacement> plan_;
   const base::Clock& clock_;
+  // Of this coordinator's life; the keys of links are made of it.
+  const std::string secret_;
   std::deque<StoredDecision> decisions_;
 };
 

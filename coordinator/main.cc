@@ -14,6 +14,7 @@
 #include "common/base/log.h"
 #include "common/base/stop_signals.h"
 #include "common/config/run_config_io.h"
+#include "common/rpc/credentials.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/planner/placement.h"
 
@@ -28,6 +29,8 @@ struct Flags {
   std::string run_dir;
   std::string listen;
   std::string metrics_listen;
+  std::string advertise;
+  rpc::SecurityFiles security;
   std::string log_level = "info";
   int workers = 0;
   bool resume = false;
@@ -53,12 +56,41 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "gRPC address, instead of cluster.listen");
   app.add_option("--metrics-listen", flags.metrics_listen,
                  "address of the HTTP port, instead of cluster.metrics_listen");
+  app.add_option("--advertise", flags.advertise,
+                 "host that coordinator.json tells the command line instead of "
+                 "that of --listen");
+  app.add_option("--tls-ca", flags.security.ca,
+                 "authority's certificates, instead of cluster.tls.ca "
+                 "[GIMBAL_TLS_CA]");
+  app.add_option("--tls-cert", flags.security.cert,
+                 "this host's certificate, instead of cluster.tls.cert "
+                 "[GIMBAL_TLS_CERT]");
+  app.add_option("--tls-key", flags.security.key,
+                 "its private key, instead of cluster.tls.key "
+                 "[GIMBAL_TLS_KEY]");
+  app.add_option("--token-file", flags.security.token,
+                 "file of the secret, instead of cluster.token_file "
+                 "[GIMBAL_TOKEN_FILE]");
   app.add_flag("--check-config", flags.check_config,
                "validate the config and the plan, then exit");
   app.add_option("--log-level", flags.log_level,
                  "debug, info, warning or error")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
       ->capture_default_str();
+}
+
+std::vector<std::string> Overrides(const Flags& flags) {
+  std::vector<std::string> overrides;
+  const auto add = [&](const std::string& key, const std::string& value) {
+    if (!value.empty()) overrides.push_back(absl::StrCat(key, "=", value));
+  };
+  add("cluster.listen", flags.listen);
+  add("cluster.metrics_listen", flags.metrics_listen);
+  add("cluster.tls.ca", flags.security.ca);
+  add("cluster.tls.cert", flags.security.cert);
+  add("cluster.tls.key", flags.security.key);
+  add("cluster.token_file", flags.security.token);
+  return overrides;
 }
 
 // The first signal stops the run at a checkpoint, the second one ends at once.
@@ -72,14 +104,7 @@ void StopOnSignals(const sigset_t& signals, Coordinator& coordinator) {
 }
 
 int Run(const Flags& flags) {
-  std::vector<std::string> overrides;
-  if (!flags.listen.empty()) {
-    overrides.push_back("cluster.listen=" + flags.listen);
-  }
-  if (!flags.metrics_listen.empty()) {
-    overrides.push_back("cluster.metrics_listen=" + flags.metrics_listen);
-  }
-  auto config = config::LoadRunConfig(flags.config, overrides);
+  auto config = config::LoadRunConfig(flags.config, Overrides(flags));
   if (!config.ok()) return Report(config.status());
   if (flags.check_config) {
     const auto plan = PlanStages(*config);
@@ -103,7 +128,8 @@ int Run(const Flags& flags) {
   auto coordinator = Coordinator::Start({.config = *config,
                                          .run_dir = flags.run_dir,
                                          .resume = flags.resume,
-                                         .workers = flags.workers});
+                                         .workers = flags.workers,
+                                         .advertise = flags.advertise});
   if (!coordinator.ok()) return Report(coordinator.status());
   // Ends with the process.
   std::thread([&signals, &coordinator] {

@@ -77,6 +77,19 @@ int main(int argc, char** argv) {
   app.add_option("--listen", options.listen,
                  "host:port at which neighbours reach the links; port 0 picks "
                  "a free one");
+  app.add_option("--advertise", options.advertise,
+                 "host that the coordinator and neighbours are told instead of "
+                 "that of --listen, e.g. with --listen 0.0.0.0:7101");
+  app.add_option("--tls-ca", options.security.ca,
+                 "certificates of the authority that both ends of a "
+                 "connection must be signed by, PEM [GIMBAL_TLS_CA]");
+  app.add_option("--tls-cert", options.security.cert,
+                 "this host's certificate, PEM [GIMBAL_TLS_CERT]");
+  app.add_option("--tls-key", options.security.key,
+                 "its private key, PEM [GIMBAL_TLS_KEY]");
+  app.add_option("--token-file", options.security.token,
+                 "file with the secret that the coordinator and all workers "
+                 "share [GIMBAL_TOKEN_FILE]");
   app.add_option("--metrics-listen", options.metrics_listen,
                  "host:port of the HTTP port: /metrics, /healthz, /readyz");
   app.add_option("--snapshot-listen", options.snapshot_listen,

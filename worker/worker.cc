@@ -11,6 +11,7 @@
 #include "common/base/log.h"
 #include "common/base/process.h"
 #include "common/base/status_macros.h"
+#include "common/net/address.h"
 #include "worker/agent/heartbeat.h"
 #include "worker/compute/runtime.h"
 
@@ -56,10 +57,27 @@ class StopRequest {
   absl::Status last_;
 };
 
+absl::Status CheckAddresses(const Worker::Options& options,
+                            const rpc::Credentials& credentials) {
+  GIMBAL_RETURN_IF_ERROR(credentials.CheckListen("--listen", options.listen));
+  if (options.advertise.empty() &&
+      net::IsWildcard(net::HostOf(options.listen))) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "--listen ", options.listen,
+        ": neighbours cannot connect to it; say "
+        "with --advertise HOST by which name or address they reach this host"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(
     const Options& options, const std::atomic<int>& signals) {
+  GIMBAL_ASSIGN_OR_RETURN(
+      const rpc::Credentials credentials,
+      rpc::Credentials::Load(rpc::FromEnvironment(options.security)));
+  GIMBAL_RETURN_IF_ERROR(CheckAddresses(options, credentials));
   GIMBAL_ASSIGN_OR_RETURN(auto http,
                           obs::HttpServer::Start(options.metrics_listen));
   GIMBAL_ASSIGN_OR_RETURN(auto listener, LinkListener::Start(options.listen));
@@ -71,18 +89,20 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(
           options.snapshot_listen.empty()
               ? absl::StrCat(links.substr(0, links.rfind(':')), ":0")
               : options.snapshot_listen,
-          *store));
-  return std::unique_ptr<Worker>(
-      new Worker(options, signals, std::move(http), std::move(listener),
-                 std::move(store), std::move(snapshot_server)));
+          credentials, *store));
+  return std::unique_ptr<Worker>(new Worker(
+      options, credentials, signals, std::move(http), std::move(listener),
+      std::move(store), std::move(snapshot_server)));
 }
 
-Worker::Worker(const Options& options, const std::atomic<int>& signals,
+Worker::Worker(const Options& options, rpc::Credentials credentials,
+               const std::atomic<int>& signals,
                std::unique_ptr<obs::HttpServer> http,
                std::unique_ptr<LinkListener> listener,
                std::unique_ptr<SnapshotStore> store,
                std::unique_ptr<SnapshotServer> snapshot_server)
     : options_(options),
+      credentials_(std::move(credentials)),
       signals_(signals),
       http_(std::move(http)),
       listener_(std::move(listener)),
@@ -138,11 +158,13 @@ bool Worker::Pause(milliseconds duration) {
 v1::RegisterRequest Worker::Registration() const {
   v1::RegisterRequest request;
   request.set_name(options_.name);
-  request.set_data_address(listener_->address());
-  request.set_metrics_address(http_->address());
+  const std::string& host = options_.advertise;
+  request.set_data_address(net::Advertise(listener_->address(), host));
+  request.set_metrics_address(net::Advertise(http_->address(), host));
   request.set_pid(getpid());
   request.set_numerics(compute::NumericsTag());
-  request.set_snapshot_address(snapshot_server_->address());
+  request.set_snapshot_address(
+      net::Advertise(snapshot_server_->address(), host));
   if (run_ == nullptr) return request;
   if (auto holding = run_->Holding()) *request.mutable_holding() = *holding;
   for (const auto& [stage, update] : store_->Keys()) {
@@ -156,12 +178,13 @@ v1::RegisterRequest Worker::Registration() const {
 absl::StatusOr<std::shared_ptr<SessionClient>> Worker::Register() {
   const v1::RegisterRequest request = Registration();
   store_->Renew();
-  GIMBAL_ASSIGN_OR_RETURN(std::shared_ptr<SessionClient> session,
-                          SessionClient::Connect(options_.coordinator, request,
-                                                 options_.patience, [this] {
-                                                   health_.Beat();
-                                                   return signals_ > 0;
-                                                 }));
+  GIMBAL_ASSIGN_OR_RETURN(
+      std::shared_ptr<SessionClient> session,
+      SessionClient::Connect(options_.coordinator, credentials_, request,
+                             options_.patience, [this] {
+                               health_.Beat();
+                               return signals_ > 0;
+                             }));
   base::LogInfo(absl::StrCat(
       "registered as worker ", session->registration().worker_id(), " of run ",
       session->registration().run_id(), "; links at ", listener_->address(),
@@ -216,7 +239,7 @@ void Worker::Handle(v1::CoordinatorMessage message) {
         message.generation(), std::move(*message.mutable_assignment()), data_,
         *listener_, *store_,
         [this](v1::WorkerMessage out) { Send(std::move(out)); },
-        [this] { return fence_.Await(); }));
+        [this] { return fence_.Await(); }, credentials_));
     return;
   }
   if (message.has_probe_answer()) {

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "common/obs/health.h"
 #include "common/obs/http_server.h"
+#include "common/rpc/credentials.h"
 #include "worker/agent/assignment_run.h"
 #include "worker/agent/fence.h"
 #include "worker/agent/session_client.h"
@@ -27,7 +28,11 @@ namespace gimbal::worker {
 class Worker {
  public:
   struct Options {
-    std::string coordinator;                     // host:port
+    std::string coordinator;  // host:port
+    rpc::SecurityFiles security;
+    // Host that the coordinator and neighbours are told, instead of
+    // that of `listen`; "": the latter.
+    std::string advertise;
     std::string name;                            // shown in status
     std::string listen = "127.0.0.1:0";          // links
     std::string metrics_listen = "127.0.0.1:0";  // HTTP
@@ -36,7 +41,9 @@ class Worker {
     std::chrono::seconds patience{60};  // without a coordinator
   };
 
-  // Opens the ports. `signals` counts the TERM and INT signals received so far.
+  // Opens the ports; FAILED_PRECONDITION when others could reach them and
+  // nothing tells who they are, or nobody could. `signals` counts the TERM and
+  // INT signals received so far.
   static absl::StatusOr<std::unique_ptr<Worker>> Start(
       const Options& options, const std::atomic<int>& signals);
   ~Worker();
@@ -48,8 +55,8 @@ class Worker {
   absl::StatusOr<int> Run();
 
  private:
-  Worker(const Options& options, const std::atomic<int>& signals,
-         std::unique_ptr<obs::HttpServer> http,
+  Worker(const Options& options, rpc::Credentials credentials,
+         const std::atomic<int>& signals, std::unique_ptr<obs::HttpServer> http,
          std::unique_ptr<LinkListener> listener,
          std::unique_ptr<SnapshotStore> store,
          std::unique_ptr<SnapshotServer> snapshot_server);
@@ -68,6 +75,7 @@ class Worker {
   void Replace(std::unique_ptr<AssignmentRun> run);
 
   const Options options_;
+  const rpc::Credentials credentials_;
   const std::atomic<int>& signals_;
   obs::Health health_;
   std::unique_ptr<obs::HttpServer> http_;

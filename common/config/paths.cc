@@ -35,6 +35,19 @@ absl::Status ResolvePaths(v1::RunConfig& config) {
   v1::CheckpointSection& checkpoint = *config.mutable_checkpoint();
   GIMBAL_ASSIGN_OR_RETURN(*checkpoint.mutable_dir(),
                           AbsolutePath("checkpoint.dir", checkpoint.dir()));
+  v1::ClusterSection& cluster = *config.mutable_cluster();
+  if (cluster.has_tls()) {
+    v1::TlsSection& tls = *cluster.mutable_tls();
+    GIMBAL_ASSIGN_OR_RETURN(*tls.mutable_ca(),
+                            AbsolutePath("cluster.tls.ca", tls.ca()));
+    GIMBAL_ASSIGN_OR_RETURN(*tls.mutable_cert(),
+                            AbsolutePath("cluster.tls.cert", tls.cert()));
+    GIMBAL_ASSIGN_OR_RETURN(*tls.mutable_key(),
+                            AbsolutePath("cluster.tls.key", tls.key()));
+  }
+  GIMBAL_ASSIGN_OR_RETURN(
+      *cluster.mutable_token_file(),
+      AbsolutePath("cluster.token_file", cluster.token_file()));
   return absl::OkStatus();
 }
 

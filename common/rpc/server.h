@@ -1,5 +1,8 @@
 // A gRPC server with the standard health service (Check and Watch) and
-// reflection.
+// reflection, which asks callers for what `credentials` say and bounds what
+// those can do who do not show it: half of the process's descriptors for
+// connections, five seconds for a handshake, twenty for a connection without a
+// call, 4 MiB for a message.
 //
 //   GIMBAL_ASSIGN_OR_RETURN(rpc::Server server, rpc::Server::Start(
 //       {.address = "127.0.0.1:0", .services = {&control, &admin}}));
@@ -16,6 +19,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/rpc/credentials.h"
 
 namespace grpc {
 class Server;
@@ -24,15 +28,19 @@ class Service;
 
 namespace gimbal::rpc {
 
+class Acceptor;
+
 class Server {
  public:
   struct Options {
     std::string address;  // host:port; port 0 picks a free one
     std::vector<grpc::Service*> services;
+    Credentials credentials;
   };
 
-  // INVALID_ARGUMENT for an address that is not host:port, UNAVAILABLE when it
-  // cannot be bound (taken, or not one of this machine); both name it.
+  // INVALID_ARGUMENT for an address that is not host:port, FAILED_PRECONDITION
+  // for one that other hosts reach when there are no credentials, UNAVAILABLE
+  // when it cannot be bound (taken, or not one of this machine); all name it.
   static absl::StatusOr<Server> Start(const Options& options);
 
   Server(Server&&) noexcept;
@@ -49,9 +57,11 @@ class Server {
   void Shutdown(std::chrono::milliseconds grace);
 
  private:
-  Server(std::unique_ptr<grpc::Server> server, std::string address);
+  Server(std::unique_ptr<grpc::Server> server,
+         std::unique_ptr<Acceptor> acceptor, std::string address);
 
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<Acceptor> acceptor_;  // null once it takes no more
   std::string address_;
 };
 

@@ -65,10 +65,12 @@ struct AdminClient::Impl {
   std::unique_ptr<v1::AdminService::Stub> stub;
 };
 
-AdminClient::AdminClient(const std::string& address)
+AdminClient::AdminClient(const std::string& address,
+                         const rpc::Credentials& credentials)
     : impl_(std::make_unique<Impl>()) {
   impl_->address = address;
-  impl_->stub = v1::AdminService::NewStub(rpc::MakeChannel(address));
+  impl_->stub =
+      v1::AdminService::NewStub(rpc::MakeChannel(address, credentials));
 }
 
 AdminClient::~AdminClient() = default;
@@ -136,6 +138,17 @@ absl::StatusOr<std::string> CoordinatorAddress(const std::string& run_dir) {
   GIMBAL_ASSIGN_OR_RETURN(const ServingCoordinator serving,
                           ReadCoordinatorFile(run_dir));
   return serving.address;
+}
+
+absl::StatusOr<rpc::Credentials> ClientCredentials(const std::string& run_dir) {
+  rpc::SecurityFiles files;
+  if (!run_dir.empty()) {
+    GIMBAL_ASSIGN_OR_RETURN(
+        const v1::RunConfig config,
+        config::LoadRunConfig(run_dir + "/config.yaml", {}));
+    files = rpc::FilesOf(config.cluster());
+  }
+  return rpc::Credentials::Load(rpc::FromEnvironment(files));
 }
 
 }  // namespace gimbal::cli

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
+#include "common/rpc/credentials.h"
 #include "gimbal/v1/admin_service.pb.h"
 
 namespace gimbal::cli {
@@ -16,7 +17,7 @@ namespace gimbal::cli {
 class AdminClient {
  public:
   // Connects on the first call; `address` is host:port.
-  explicit AdminClient(const std::string& address);
+  AdminClient(const std::string& address, const rpc::Credentials& credentials);
   ~AdminClient();
 
   // UNAVAILABLE (with the address and what to do) when nothing answers.
@@ -49,5 +50,9 @@ struct ServingCoordinator {
 absl::StatusOr<ServingCoordinator> ReadCoordinatorFile(
     const std::string& run_dir);
 absl::StatusOr<std::string> CoordinatorAddress(const std::string& run_dir);
+
+// What a client shows the coordinator of a run: as its config says ("": no run
+// folder is known), and the environment for what that does not say.
+absl::StatusOr<rpc::Credentials> ClientCredentials(const std::string& run_dir);
 
 }  // namespace gimbal::cli

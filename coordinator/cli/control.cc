@@ -59,18 +59,22 @@ absl::Status WatchRun(const AdminClient& client, const std::string& address,
 
 absl::Status ShowStatus(const StatusOptions& options) {
   GIMBAL_ASSIGN_OR_RETURN(const std::string address, AddressOf(options.target));
-  const AdminClient client(address);
+  GIMBAL_ASSIGN_OR_RETURN(const rpc::Credentials credentials,
+                          ClientCredentials(options.target.run_dir));
+  const AdminClient client(address, credentials);
   return options.watch ? WatchRun(client, address, options.json)
                        : PrintOnce(client, options.json);
 }
 
 absl::Status SendCommand(const Target& target, v1::CommandRequest request) {
   GIMBAL_ASSIGN_OR_RETURN(const std::string address, AddressOf(target));
+  GIMBAL_ASSIGN_OR_RETURN(const rpc::Credentials credentials,
+                          ClientCredentials(target.run_dir));
   std::string name = v1::CommandRequest::Verb_Name(request.verb());
   name = absl::AsciiStrToLower(name.substr(name.find('_') + 1));
   request.set_reason(absl::StrCat("gimbal ", name, " by pid ", getpid()));
   GIMBAL_ASSIGN_OR_RETURN(const v1::CommandResponse response,
-                          AdminClient(address).Command(request));
+                          AdminClient(address, credentials).Command(request));
   std::printf("%s\n", response.message().c_str());
   return absl::OkStatus();
 }

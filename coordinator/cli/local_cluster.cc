@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "common/base/status_macros.h"
 #include "common/io/file.h"
+#include "common/net/address.h"
 #include "coordinator/cli/admin_client.h"
 #include "coordinator/cli/exit_code.h"
 
@@ -110,7 +111,8 @@ absl::Status LocalCluster::StartCoordinator() {
   // A second life has to be where the workers look for it.
   if (!address_.empty()) {
     argv.push_back("--listen");
-    argv.push_back(address_);
+    argv.push_back(net::HostOf(options_.listen) +
+                   address_.substr(address_.rfind(':')));
   }
   NoteLogBegin("coordinator");
   coordinator_started_ = Now();
@@ -157,13 +159,25 @@ absl::Status LocalCluster::WaitUntilServing() {
 absl::Status LocalCluster::StartWorker(int index, base::SteadyTime now) {
   const std::string name = absl::StrCat("worker-", index);
   Worker& worker = workers_[index];
-  GIMBAL_ASSIGN_OR_RETURN(
-      worker.process,
-      ChildProcess::Start(
-          {options_.bin_dir + "/gimbal-worker", "--coordinator", address_,
-           "--name", name, "--log-level", options_.log_level, "--stop-signals",
-           options_.stop_signals},
-          LogPath(name)));
+  std::vector<std::string> argv = {options_.bin_dir + "/gimbal-worker",
+                                   "--coordinator",
+                                   address_,
+                                   "--name",
+                                   name,
+                                   "--log-level",
+                                   options_.log_level,
+                                   "--stop-signals",
+                                   options_.stop_signals};
+  // What the environment says they inherit.
+  const auto add = [&](const char* flag, const std::string& value) {
+    if (!value.empty()) argv.insert(argv.end(), {flag, value});
+  };
+  add("--tls-ca", options_.security.ca);
+  add("--tls-cert", options_.security.cert);
+  add("--tls-key", options_.security.key);
+  add("--token-file", options_.security.token);
+  GIMBAL_ASSIGN_OR_RETURN(worker.process,
+                          ChildProcess::Start(argv, LogPath(name)));
   worker.started = now;
   worker.patience = kNeverCame;
   worker.absent_since.reset();

@@ -24,6 +24,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
+#include "common/rpc/credentials.h"
 #include "coordinator/cli/child_process.h"
 #include "gimbal/v1/admin_service.pb.h"
 
@@ -33,6 +34,8 @@ struct ClusterOptions {
   std::string bin_dir;  // holds gimbal-coordinator and gimbal-worker
   std::string run_dir;  // holds the folder logs
   std::string config;   // resolved, YAML
+  std::string listen = "127.0.0.1:0";  // cluster.listen of it
+  rpc::SecurityFiles security;         // likewise
   int workers = 1;
   int spares = 0;  // workers beyond them
   bool resume = false;

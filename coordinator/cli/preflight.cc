@@ -176,8 +176,9 @@ absl::Status CheckResumable(TrainPlan* plan) {
   GIMBAL_RETURN_IF_ERROR(TakeLayout(dir, held, plan));
   GIMBAL_RETURN_IF_ERROR(CheckDatabase(dir, held));
   const absl::StatusOr<std::string> address = CoordinatorAddress(dir);
-  if (address.ok() &&
-      AdminClient(*address).GetStatus(base::Seconds(0.5)).ok()) {
+  if (address.ok() && AdminClient(*address, plan->credentials)
+                          .GetStatus(base::Seconds(0.5))
+                          .ok()) {
     return absl::FailedPreconditionError(absl::StrCat(
         "--resume: ", dir, " is being trained now (coordinator at ", *address,
         "); `gimbal train --coordinator ", *address, "` follows it"));
@@ -265,6 +266,11 @@ absl::StatusOr<TrainPlan> Preflight(const TrainRequest& request,
                           config::LoadRunConfig(path, request.overrides));
   v1::RunConfig& config = plan.config;
   GIMBAL_RETURN_IF_ERROR(config::ResolvePaths(config));
+  GIMBAL_ASSIGN_OR_RETURN(plan.credentials,
+                          rpc::Credentials::Load(rpc::FromEnvironment(
+                              rpc::FilesOf(config.cluster()))));
+  GIMBAL_RETURN_IF_ERROR(plan.credentials.CheckListen(
+      "cluster.listen", config.cluster().listen()));
   GIMBAL_ASSIGN_OR_RETURN(plan.workers,
                           Workers(request, config.pipeline().stages()));
   GIMBAL_RETURN_IF_ERROR(CheckData(config, request.resume));

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/rpc/credentials.h"
 #include "gimbal/v1/run_config.pb.h"
 
 namespace gimbal::cli {
@@ -22,6 +23,7 @@ struct TrainRequest {
 struct TrainPlan {
   v1::RunConfig config;  // resolved; every path is absolute
   std::string run_dir;
+  rpc::Credentials credentials;
   int workers = 1;
   int stages_before = 0;  // a run that goes over to others had so many, else 0
 };
@@ -29,7 +31,8 @@ struct TrainPlan {
 // Loads the config and checks it against the machine: data readable, within
 // the vocabulary and long enough for training and evaluations; run folder free
 // (or, with `resume`, of the same config, the stages apart) and writable;
-// folder of the checkpoints writable and free; addresses free; device present.
+// folder of the checkpoints writable and free; addresses free, and not reached
+// by other hosts without TLS or a token, whose files are good; device present.
 // Writes nothing. `unix_seconds` names a run folder that was not given.
 absl::StatusOr<TrainPlan> Preflight(const TrainRequest& request,
                                     double unix_seconds);

@@ -111,17 +111,18 @@ int Report(int code, const std::string& run_dir, LocalCluster* cluster) {
 // A run being watched until it ends; what ^C does to it.
 class Watch {
  public:
-  Watch(const v1::ClusterSection& config, const SignalQueue& signals,
-        Display& display, LocalCluster& cluster)
+  Watch(const TrainPlan& plan, const SignalQueue& signals, Display& display,
+        LocalCluster& cluster)
       : signals_(signals),
         display_(display),
         cluster_(cluster),
-        client_(cluster.address()),
-        stop_patience_(base::SecondsOf(config.grace()) + kStopSlack) {
+        client_(cluster.address(), plan.credentials),
+        stop_patience_(base::SecondsOf(plan.config.cluster().grace()) +
+                       kStopSlack) {
     for (const std::string_view name : base::kStopSignals) {
       ignored_.insert(*base::StopSignal(name));
     }
-    for (const std::string& name : config.stop_signals()) {
+    for (const std::string& name : plan.config.cluster().stop_signals()) {
       ignored_.erase(*base::StopSignal(name));
     }
   }
@@ -227,6 +228,8 @@ int RunLocal(const TrainOptions& options, const SignalQueue& signals) {
       {.bin_dir = ProgramFolder(),
        .run_dir = plan->run_dir,
        .config = config::ToYaml(plan->config),
+       .listen = plan->config.cluster().listen(),
+       .security = rpc::FilesOf(plan->config.cluster()),
        .workers = plan->workers,
        .spares = plan->config.cluster().spares(),
        .resume = options.request.resume,
@@ -243,7 +246,7 @@ int RunLocal(const TrainOptions& options, const SignalQueue& signals) {
     if (code == kBadUsage) TakeBack(plan->run_dir, made);
     return absl::IsCancelled(cluster.status()) ? EndInterrupted(*plan) : code;
   }
-  Watch watch(plan->config.cluster(), signals, display, **cluster);
+  Watch watch(*plan, signals, display, **cluster);
   const std::optional<int> code = watch.Run();
   display.Finish();
   (*cluster)->Finish(code ? kWorkerGrace : base::Seconds(0));
@@ -253,7 +256,9 @@ int RunLocal(const TrainOptions& options, const SignalQueue& signals) {
 
 // Follows a run that others started: ^C ends the watching, not the run.
 int Follow(const TrainOptions& options, const SignalQueue& signals) {
-  const AdminClient client(options.coordinator);
+  const auto credentials = ClientCredentials("");
+  if (!credentials.ok()) return Fail(credentials.status());
+  const AdminClient client(options.coordinator, *credentials);
   Display display(Display::OnTerminal(), options.log_every);
   RunFollower follower(options.coordinator);
   while (true) {

@@ -33,7 +33,7 @@ void FakeWorker::Run() {
   request.set_data_address("127.0.0.1:1");
   request.set_numerics("fake");
   auto session = worker::SessionClient::Connect(
-      coordinator_, request, std::chrono::seconds(30),
+      coordinator_, {}, request, std::chrono::seconds(30),
       [this] { return killed_.load(); });
   if (killed_) return;
   ASSERT_TRUE(session.ok()) << session.status();

@@ -75,7 +75,7 @@ class Client {
  public:
   explicit Client(const Coordinator& coordinator)
       : stub_(v1::AdminService::NewStub(
-            rpc::MakeChannel(coordinator.address()))) {}
+            rpc::MakeChannel(coordinator.address(), {}))) {}
 
   v1::GetStatusResponse Status(bool watching = false) {
     grpc::ClientContext context;
@@ -117,7 +117,7 @@ std::string RowsWithoutSeconds(const std::string& run_dir) {
 
 // The health service's raw answer: its messages are not installed everywhere.
 std::string AskHealth(const std::string& address) {
-  grpc::GenericStub stub(rpc::MakeChannel(address));
+  grpc::GenericStub stub(rpc::MakeChannel(address, {}));
   grpc::ClientContext context;
   rpc::SetTimeout(context, std::chrono::seconds(20));
   const grpc::Slice empty;

@@ -18,6 +18,8 @@
 namespace gimbal::test_support {
 namespace {
 
+constexpr char kLinkKey[] = "a key that all workers of the test know";
+
 using namespace worker;  // NOLINT: this file is glue for that namespace
 
 class VectorTokens final : public TokenSource {
@@ -203,10 +205,11 @@ class LocalPipeline {
   static std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>> TcpPair(
       const EdgeSpec& spec, LocalWorker& a, LocalWorker& b) {
     const auto deadline = base::Clock::Real().Now() + std::chrono::seconds(20);
+    b.listener->Admit(spec.identity.run, spec.identity.generation, kLinkKey);
     absl::StatusOr<Socket> dialled;
     std::thread dialler([&] {
-      dialled = DialEdge(b.listener->address(), spec.identity, deadline,
-                         [] { return false; });
+      dialled = DialEdge(b.listener->address(), spec.identity, kLinkKey,
+                         deadline, [] { return false; });
     });
     absl::StatusOr<Socket> accepted =
         b.listener->Accept(spec.identity, deadline);

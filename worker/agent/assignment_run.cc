@@ -70,22 +70,30 @@ AssignmentRun::AssignmentRun(int64_t generation, v1::Assignment assignment,
                              WorkerData& data, LinkListener& listener,
                              SnapshotStore& store,
                              std::function<void(v1::WorkerMessage)> send,
-                             std::function<absl::Status()> may_write)
+                             std::function<absl::Status()> may_write,
+                             rpc::Credentials credentials)
     : generation_(generation),
       assignment_(std::move(assignment)),
       data_(data),
       store_(store),
+      credentials_(std::move(credentials)),
       may_write_(std::move(may_write)),
       on_disk_(assignment_.sources().empty() ? assignment_.start_update() : -1),
       outbox_(generation, std::move(send)),
-      edges_(assignment_, host_, signal_, listener,
+      edges_(generation, assignment_, host_, signal_, listener,
              [this](int edge, const absl::Status& status) {
                ReportBroken(edge, status);
              }) {
   if (assignment_.config().cluster().peer_snapshot_every() > 0) {
     keeper_ = std::make_unique<SnapshotKeeper>(
-        assignment_.run_id(), store_, StoreSnapshot, signal_,
-        [this](const KeepResult& result) { ReportKept(result); });
+        assignment_.run_id(), store_,
+        [this](const std::string& address, const std::string& run,
+               int64_t of_generation, int stage, const StageSnapshot& snapshot,
+               std::stop_token stop) {
+          return StoreSnapshot(address, credentials_, run, of_generation, stage,
+                               snapshot, std::move(stop));
+        },
+        signal_, [this](const KeepResult& result) { ReportKept(result); });
     keeper_->SetBackups(generation, BackupsOf(assignment_.backups()));
   }
   thread_ = std::thread([this] { Main(); });
@@ -297,8 +305,9 @@ absl::StatusOr<std::shared_ptr<const StageSnapshot>> AssignmentRun::FindKept(
         return own;
       }
     }
-    auto fetched = FetchSnapshot(source.address(), assignment_.run_id(), stage,
-                                 update, stop_.get_token());
+    auto fetched =
+        FetchSnapshot(source.address(), credentials_, assignment_.run_id(),
+                      stage, update, stop_.get_token());
     if (fetched.ok()) return fetched;
     absl::StrAppend(&errors, "; worker ", source.worker_id(), ": ",
                     absl::string_view(fetched.status().message()));

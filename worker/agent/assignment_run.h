@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "common/rpc/credentials.h"
 #include "gimbal/v1/control_service.pb.h"
 #include "worker/agent/edges.h"
 #include "worker/agent/outbox.h"
@@ -34,11 +35,13 @@ class AssignmentRun {
   // Begins at once. `send` gets every message for the coordinator, from several
   // threads; `may_write` is asked before a file of a checkpoint counts, and may
   // wait; `data` (the run's alone as long as it lives), `listener` and `store`,
-  // to which the assignment is known, must outlive the run.
+  // to which the assignment is known, must outlive the run; `credentials` are
+  // for other workers' snapshots.
   AssignmentRun(int64_t generation, v1::Assignment assignment, WorkerData& data,
                 LinkListener& listener, SnapshotStore& store,
                 std::function<void(v1::WorkerMessage)> send,
-                std::function<absl::Status()> may_write = {});
+                std::function<absl::Status()> may_write = {},
+                rpc::Credentials credentials = {});
   // Gives the assignment up: leaves blocking calls, closes its edges, waits for
   // the thread.
   ~AssignmentRun();
@@ -77,6 +80,7 @@ class AssignmentRun {
   const v1::Assignment assignment_;
   WorkerData& data_;
   SnapshotStore& store_;
+  const rpc::Credentials credentials_;
   const std::function<absl::Status()> may_write_;
   // Newest checkpoint on disk, as far as it is known.
   std::atomic<int64_t> on_disk_;

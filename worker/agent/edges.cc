@@ -15,14 +15,17 @@ constexpr std::chrono::seconds kConnectTime{30};
 
 }  // namespace
 
-Edges::Edges(const v1::Assignment& assignment, StageHost& host, Signal& signal,
-             LinkListener& listener,
+Edges::Edges(int64_t generation, const v1::Assignment& assignment,
+             StageHost& host, Signal& signal, LinkListener& listener,
              std::function<void(int, const absl::Status&)> on_broken)
     : assignment_(assignment),
       host_(host),
       signal_(signal),
       listener_(listener),
-      on_broken_(std::move(on_broken)) {}
+      on_broken_(std::move(on_broken)) {
+  listener_.Admit(base::StreamOf(assignment_.run_id()), generation,
+                  assignment_.link_key());
+}
 
 EdgeSpec Edges::SpecOf(int64_t generation, int edge) const {
   const v1::RunConfig& config = assignment_.config();
@@ -52,8 +55,8 @@ absl::Status Edges::Connect(int64_t generation) {
       continue;
     }
     GIMBAL_ASSIGN_OR_RETURN(
-        Socket socket,
-        Join(spec.identity, assignment_.placements(edge + 1).data_address()));
+        Socket socket, Join(spec.identity, assignment_.link_key(),
+                            assignment_.placements(edge + 1).data_address()));
     std::unique_ptr<TcpLink> link = MakeLink(spec, std::move(socket));
     (up_here ? ends[edge].second : ends[edge + 1].first) = link.get();
     host_.Add(std::move(link));
@@ -65,10 +68,11 @@ absl::Status Edges::Connect(int64_t generation) {
 }
 
 absl::StatusOr<Socket> Edges::Join(const EdgeIdentity& edge,
+                                   const std::string& key,
                                    const std::string& downstream) {
   if (host_.Find(edge.edge) == nullptr) return listener_.Accept(edge);
   return DialEdge(
-      downstream, edge, base::Clock::Real().Now() + kConnectTime,
+      downstream, edge, key, base::Clock::Real().Now() + kConnectTime,
       [&] { return host_.cancelled() || interrupted_ >= edge.generation; });
 }
 
@@ -115,6 +119,8 @@ void Edges::Leave(const google::protobuf::RepeatedField<int>& edges) {
 }
 
 absl::Status Edges::Reconnect(int64_t generation, const v1::Rewire& rewire) {
+  listener_.Admit(base::StreamOf(assignment_.run_id()), generation,
+                  rewire.link_key());
   const std::set<int> edges(rewire.edges().begin(), rewire.edges().end());
   for (const int edge : edges) {
     TcpLink* link = nullptr;
@@ -125,7 +131,7 @@ absl::Status Edges::Reconnect(int64_t generation, const v1::Rewire& rewire) {
       link = found->second;
     }
     absl::StatusOr<Socket> socket =
-        Join(SpecOf(generation, edge).identity,
+        Join(SpecOf(generation, edge).identity, rewire.link_key(),
              rewire.placements(edge + 1).data_address());
     if (!socket.ok()) return socket.status();
     {

@@ -25,9 +25,9 @@ class Edges {
  public:
   // `assignment`, `host`, `signal` and `listener` must outlive the edges.
   // `on_broken` is called on a thread of the link, once per connection: see
-  // TcpLinkOptions.
-  Edges(const v1::Assignment& assignment, StageHost& host, Signal& signal,
-        LinkListener& listener,
+  // TcpLinkOptions. Neighbours may connect from now on.
+  Edges(int64_t generation, const v1::Assignment& assignment, StageHost& host,
+        Signal& signal, LinkListener& listener,
         std::function<void(int edge, const absl::Status&)> on_broken);
 
   // Makes all links and joins the host's stages to them. Edges are connected in
@@ -50,7 +50,7 @@ class Edges {
 
  private:
   EdgeSpec SpecOf(int64_t generation, int edge) const;
-  absl::StatusOr<Socket> Join(const EdgeIdentity& edge,
+  absl::StatusOr<Socket> Join(const EdgeIdentity& edge, const std::string& key,
                               const std::string& downstream);
   std::unique_ptr<TcpLink> MakeLink(const EdgeSpec& edge, Socket socket);
   void Broke(int edge, const absl::Status& status);

@@ -119,12 +119,13 @@ SessionClient::SessionClient(std::unique_ptr<Impl> impl)
 SessionClient::~SessionClient() = default;
 
 absl::StatusOr<std::unique_ptr<SessionClient>> SessionClient::Connect(
-    const std::string& coordinator, const v1::RegisterRequest& request,
-    std::chrono::seconds patience, const std::function<bool()>& cancelled) {
+    const std::string& coordinator, const rpc::Credentials& credentials,
+    const v1::RegisterRequest& request, std::chrono::seconds patience,
+    const std::function<bool()>& cancelled) {
   const base::Clock& clock = base::Clock::Real();
   const auto deadline = clock.Now() + patience;
   auto impl = std::make_unique<Impl>();
-  impl->channel = rpc::MakeChannel(coordinator);
+  impl->channel = rpc::MakeChannel(coordinator, credentials);
   impl->stub = v1::ControlService::NewStub(impl->channel);
   bool told = false;
   for (milliseconds pause{50};;

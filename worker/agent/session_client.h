@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/rpc/credentials.h"
 #include "gimbal/v1/control_service.pb.h"
 
 namespace gimbal::worker {
@@ -22,8 +23,9 @@ class SessionClient {
   // DEADLINE_EXCEEDED after `patience`, and at once with the coordinator's
   // reason when it refuses.
   static absl::StatusOr<std::unique_ptr<SessionClient>> Connect(
-      const std::string& coordinator, const v1::RegisterRequest& request,
-      std::chrono::seconds patience, const std::function<bool()>& cancelled);
+      const std::string& coordinator, const rpc::Credentials& credentials,
+      const v1::RegisterRequest& request, std::chrono::seconds patience,
+      const std::function<bool()>& cancelled);
   // Ends the session.
   ~SessionClient();
 

@@ -24,8 +24,9 @@ constexpr std::chrono::seconds kConnectTime{4};
 constexpr std::chrono::milliseconds kLookAround{100};
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(
-    const std::string& address, const std::stop_token& stop) {
-  const auto channel = rpc::MakeChannel(address);
+    const std::string& address, const rpc::Credentials& credentials,
+    const std::stop_token& stop) {
+  const auto channel = rpc::MakeChannel(address, credentials);
   const auto end = base::Clock::Real().Now() + kConnectTime;
   while (!channel->WaitForConnected(std::chrono::system_clock::now() +
                                     kLookAround)) {
@@ -40,11 +41,13 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(
 
 }  // namespace
 
-absl::Status StoreSnapshot(const std::string& address, const std::string& run,
-                           int64_t generation, int stage,
-                           const StageSnapshot& snapshot,
+absl::Status StoreSnapshot(const std::string& address,
+                           const rpc::Credentials& credentials,
+                           const std::string& run, int64_t generation,
+                           int stage, const StageSnapshot& snapshot,
                            std::stop_token stop) {
-  GIMBAL_ASSIGN_OR_RETURN(const auto channel, Connect(address, stop));
+  GIMBAL_ASSIGN_OR_RETURN(const auto channel,
+                          Connect(address, credentials, stop));
   const auto stub = v1::SnapshotService::NewStub(channel);
   grpc::ClientContext context;
   rpc::SetTimeout(context, kTimeout);
@@ -59,9 +62,10 @@ absl::Status StoreSnapshot(const std::string& address, const std::string& run,
 }
 
 absl::StatusOr<std::shared_ptr<const StageSnapshot>> FetchSnapshot(
-    const std::string& address, const std::string& run, int stage,
-    int64_t update, std::stop_token stop) {
-  GIMBAL_ASSIGN_OR_RETURN(const auto channel, Connect(address, stop));
+    const std::string& address, const rpc::Credentials& credentials,
+    const std::string& run, int stage, int64_t update, std::stop_token stop) {
+  GIMBAL_ASSIGN_OR_RETURN(const auto channel,
+                          Connect(address, credentials, stop));
   const auto stub = v1::SnapshotService::NewStub(channel);
   grpc::ClientContext context;
   rpc::SetTimeout(context, kTimeout);

@@ -73,11 +73,13 @@ SnapshotServer::SnapshotServer(std::unique_ptr<Impl> impl)
 SnapshotServer::~SnapshotServer() = default;
 
 absl::StatusOr<std::unique_ptr<SnapshotServer>> SnapshotServer::Start(
-    const std::string& address, SnapshotStore& store) {
+    const std::string& address, const rpc::Credentials& credentials,
+    SnapshotStore& store) {
   auto impl = std::make_unique<Impl>(store);
-  GIMBAL_ASSIGN_OR_RETURN(
-      impl->server,
-      rpc::Server::Start({.address = address, .services = {&impl->service}}));
+  GIMBAL_ASSIGN_OR_RETURN(impl->server,
+                          rpc::Server::Start({.address = address,
+                                              .services = {&impl->service},
+                                              .credentials = credentials}));
   return std::unique_ptr<SnapshotServer>(new SnapshotServer(std::move(impl)));
 }
 

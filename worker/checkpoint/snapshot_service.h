@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/rpc/credentials.h"
 #include "worker/checkpoint/snapshot_store.h"
 
 namespace gimbal::worker {
@@ -13,7 +14,8 @@ class SnapshotServer {
  public:
   // At host:port; port 0 picks a free one. `store` must outlive the server.
   static absl::StatusOr<std::unique_ptr<SnapshotServer>> Start(
-      const std::string& address, SnapshotStore& store);
+      const std::string& address, const rpc::Credentials& credentials,
+      SnapshotStore& store);
   // Ends calls in progress.
   ~SnapshotServer();
 

@@ -58,7 +58,7 @@ class Positions {
 // Little-endian on the wire, 64 bytes, no padding.
 struct MessageHeader {
   static constexpr uint32_t kMagic = 0x4c424d47;  // "GMBL"
-  static constexpr uint16_t kVersion = 1;
+  static constexpr uint16_t kVersion = 2;
   enum class Type : uint8_t { kFp32 = 1, kFp64 = 2 };
 
   uint32_t magic = kMagic;

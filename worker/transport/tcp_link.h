@@ -16,11 +16,13 @@
 #include <mutex>
 #include <thread>
 
+#include "common/net/socket.h"
 #include "worker/transport/edge_log.h"
 #include "worker/transport/link.h"
-#include "worker/transport/socket.h"
 
 namespace gimbal::worker {
+
+using net::Socket;
 
 struct TcpLinkOptions {
   Positions received;  // what this end does not need any more

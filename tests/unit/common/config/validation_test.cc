@@ -82,9 +82,6 @@ const Refused kCases[] = {
      "microbatch * context must be at most 2147483647"},
     {{"cluster.listen=localhost"}, "expected HOST:PORT"},
     {{"cluster.listen=':80'"}, "expected HOST:PORT"},
-    {{"cluster.listen=0.0.0.0:7000"}, "expected a loopback address"},
-    {{"cluster.listen=127.example.com:0"}, "expected a loopback address"},
-    {{"cluster.listen=127.0.0:0"}, "expected a loopback address"},
     {{"cluster.metrics_listen=this-machine:0"},
      "expected the host as a number"},
     {{"cluster.metrics_listen=::1:0"}, "expected the host as a number"},
@@ -125,7 +122,8 @@ TEST(ValidationTest, AcceptsTheBorders) {
               IsOk());
   EXPECT_THAT(Load({"model.vocab=255", "data.format=tokens"}), IsOk());
   EXPECT_THAT(Load({"cluster.listen='[::1]:50051'"}), IsOk());
-  EXPECT_THAT(Load({"cluster.listen=127.9.9.9:0"}), IsOk());
+  // Whether others may connect is not the config's alone to say.
+  EXPECT_THAT(Load({"cluster.listen=trainer-0.example.com:7000"}), IsOk());
   for (const char* host : {"localhost", "0.0.0.0", "'[::1]'"}) {
     std::string value = std::string(host) + ":0";
     if (host[0] == '\'') value = "'[::1]:0'";

@@ -169,7 +169,8 @@ TEST_F(AssignmentRunTest, ASnapshotThatNobodyHasIsToldApart) {
   assignment.mutable_placements(0)->set_worker_id(7);
   assignment.set_start_update(4);
   hosts_[1].store.Begin("test-run", 1, 1, 0);
-  const auto server = *SnapshotServer::Start("127.0.0.1:0", hosts_[1].store);
+  const auto server =
+      *SnapshotServer::Start("127.0.0.1:0", {}, hosts_[1].store);
   for (const int64_t worker : {7, 8}) {
     v1::SnapshotAddress& source = *assignment.add_sources();
     source.set_worker_id(worker);

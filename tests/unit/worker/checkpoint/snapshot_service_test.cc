@@ -33,7 +33,7 @@ class SnapshotServiceTest : public ::testing::Test {
   // Stores the chunks as they are.
   absl::Status Send(const Chunks& chunks) {
     const auto stub =
-        v1::SnapshotService::NewStub(rpc::MakeChannel(server_->address()));
+        v1::SnapshotService::NewStub(rpc::MakeChannel(server_->address(), {}));
     grpc::ClientContext context;
     context.set_wait_for_ready(true);
     v1::StoreResponse response;
@@ -58,17 +58,17 @@ class SnapshotServiceTest : public ::testing::Test {
   StageSnapshot snapshot_;
   SnapshotStore store_;
   std::unique_ptr<SnapshotServer> server_ =
-      *SnapshotServer::Start("127.0.0.1:0", store_);
+      *SnapshotServer::Start("127.0.0.1:0", {}, store_);
 };
 
 TEST_F(SnapshotServiceTest, BringsEveryNumberThereAndBack) {
-  ASSERT_THAT(StoreSnapshot(server_->address(), "run", 2, 1, snapshot_, {}),
+  ASSERT_THAT(StoreSnapshot(server_->address(), {}, "run", 2, 1, snapshot_, {}),
               IsOk());
   const auto stored = store_.Find("run", 1, 7);
   ASSERT_NE(stored, nullptr);
   EXPECT_TRUE(std::ranges::equal(stored->values(), snapshot_.values()));
   ASSERT_OK_AND_ASSIGN(const auto fetched,
-                       FetchSnapshot(server_->address(), "run", 1, 7, {}));
+                       FetchSnapshot(server_->address(), {}, "run", 1, 7, {}));
   StageState loaded(TrainedSpec());
   ASSERT_THAT(LoadStage(*fetched, &loaded), IsOk());
   ExpectSame(*state_, loaded);
@@ -82,7 +82,7 @@ TEST_F(SnapshotServiceTest, ALargeOneComesInChunks) {
     large.values()[i] = static_cast<float>(i);
   }
   EXPECT_EQ(ChunksOf(large).size(), 5u);
-  ASSERT_THAT(StoreSnapshot(server_->address(), "run", 2, 1, large, {}),
+  ASSERT_THAT(StoreSnapshot(server_->address(), {}, "run", 2, 1, large, {}),
               IsOk());
   EXPECT_TRUE(
       std::ranges::equal(store_.Find("run", 1, 9)->values(), large.values()));
@@ -90,11 +90,11 @@ TEST_F(SnapshotServiceTest, ALargeOneComesInChunks) {
 
 TEST_F(SnapshotServiceTest, WhatIsNotThereIsNotFound) {
   EXPECT_THAT(
-      FetchSnapshot(server_->address(), "run", 1, 7, {}),
+      FetchSnapshot(server_->address(), {}, "run", 1, 7, {}),
       StatusIs(absl::StatusCode::kNotFound, HasSubstr("stage 1 at update 7")));
   const std::string address = server_->address();
   server_.reset();
-  EXPECT_EQ(FetchSnapshot(address, "run", 1, 7, {}).status().code(),
+  EXPECT_EQ(FetchSnapshot(address, {}, "run", 1, 7, {}).status().code(),
             absl::StatusCode::kUnavailable);
 }
 
@@ -102,7 +102,7 @@ TEST_F(SnapshotServiceTest, AnotherRunOrAnOlderGenerationIsRefused) {
   for (const auto& [run, generation] :
        {std::pair("another", 2), std::pair("run", 1)}) {
     EXPECT_EQ(
-        StoreSnapshot(server_->address(), run, generation, 1, snapshot_, {})
+        StoreSnapshot(server_->address(), {}, run, generation, 1, snapshot_, {})
             .code(),
         absl::StatusCode::kFailedPrecondition);
   }
@@ -146,7 +146,7 @@ TEST_F(SnapshotServiceTest, AHeaderThatAsksForTooMuchIsRefused) {
 TEST_F(SnapshotServiceTest, AStoppedCallEnds) {
   std::stop_source stop;
   stop.request_stop();
-  EXPECT_EQ(StoreSnapshot(server_->address(), "run", 2, 1, snapshot_,
+  EXPECT_EQ(StoreSnapshot(server_->address(), {}, "run", 2, 1, snapshot_,
                           stop.get_token())
                 .code(),
             absl::StatusCode::kCancelled);

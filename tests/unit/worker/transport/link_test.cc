@@ -25,6 +25,8 @@ using ::testing::HasSubstr;
 
 const EdgeSpec kEdge{{.run = 5, .generation = 3, .edge = 2}, 4, 8};
 
+const std::string kKey(32, 'k');
+
 base::SteadyTime In(seconds s) { return base::Clock::Real().Now() + s; }
 
 struct Ends {
@@ -192,10 +194,11 @@ TEST(LinkSocket, AFullPeerHoldsTheLinkUpWithoutBreakingIt) {
   Signal signal;
   const EdgeSpec edge{kEdge.identity, 1 << 10, 1 << 10};  // 4 MiB a message
   auto listener = *LinkListener::Start("127.0.0.1:0");
+  listener->Admit(5, 3, kKey);
   absl::StatusOr<Socket> dialled;
   std::thread dialler([&] {
-    dialled = DialEdge(listener->address(), edge.identity, In(seconds(20)),
-                       [] { return false; });
+    dialled = DialEdge(listener->address(), edge.identity, kKey,
+                       In(seconds(20)), [] { return false; });
   });
   absl::StatusOr<Socket> accepted = listener->Accept(edge.identity);
   dialler.join();
@@ -239,12 +242,13 @@ TEST(LinkSocket, AFullPeerHoldsTheLinkUpWithoutBreakingIt) {
 
 TEST(LinkListener, JoinsEdgesWhicheverSideIsFirst) {
   auto listener = *LinkListener::Start("127.0.0.1:0");
+  listener->Admit(5, 3, kKey);
   for (const bool dial_first : {true, false}) {
     EdgeIdentity edge = kEdge.identity;
     edge.edge = dial_first ? 10 : 11;
     absl::StatusOr<Socket> dialled, accepted;
     const auto dial = [&] {
-      dialled = DialEdge(listener->address(), edge, In(seconds(20)),
+      dialled = DialEdge(listener->address(), edge, kKey, In(seconds(20)),
                          [] { return false; });
     };
     const auto accept = [&] {
@@ -261,6 +265,7 @@ TEST(LinkListener, JoinsEdgesWhicheverSideIsFirst) {
 
 TEST(LinkListener, AbandonedGenerationsEndTheirWaits) {
   auto listener = *LinkListener::Start("127.0.0.1:0");
+  listener->Admit(5, 3, kKey);
   std::thread abandoner([&] { listener->Abandon(5, 3); });
   EXPECT_THAT(listener->Accept(kEdge.identity),
               StatusIs(absl::StatusCode::kAborted));
@@ -275,11 +280,13 @@ TEST(LinkListener, AbandonedGenerationsEndTheirWaits) {
 // A worker's listener outlives a run; the next one counts from 1 again.
 TEST(LinkListener, GenerationsOfAnotherRunAreNotAbandoned) {
   auto listener = *LinkListener::Start("127.0.0.1:0");
+  listener->Admit(5, 3, kKey);
   listener->Abandon(5, 3);
   const EdgeIdentity other{.run = 6, .generation = 1, .edge = 2};
+  listener->Admit(6, 1, kKey);
   absl::StatusOr<Socket> dialled;
   std::thread dialler([&] {
-    dialled = DialEdge(listener->address(), other, In(seconds(20)),
+    dialled = DialEdge(listener->address(), other, kKey, In(seconds(20)),
                        [] { return false; });
   });
   EXPECT_THAT(listener->Accept(other, In(seconds(20))), IsOk());
@@ -289,8 +296,9 @@ TEST(LinkListener, GenerationsOfAnotherRunAreNotAbandoned) {
 
 TEST(LinkListener, StrangersAreDroppedAndOthersStillServed) {
   auto listener = *LinkListener::Start("127.0.0.1:0");
-  const Socket silent = *ConnectTo(listener->address(), In(seconds(5)));
-  const Socket rude = *ConnectTo(listener->address(), In(seconds(5)));
+  listener->Admit(5, 3, kKey);
+  const Socket silent = *net::ConnectTo(listener->address(), In(seconds(5)));
+  const Socket rude = *net::ConnectTo(listener->address(), In(seconds(5)));
   const char garbage[64] = "GET / HTTP/1.1\r\nHost: example\r\n\r\n";
   EXPECT_THAT(rude.WriteAll(garbage, sizeof garbage, nullptr, 0), IsOk());
   char answer;
@@ -298,8 +306,8 @@ TEST(LinkListener, StrangersAreDroppedAndOthersStillServed) {
               StatusIs(absl::StatusCode::kUnavailable));
   absl::StatusOr<Socket> dialled;
   std::thread dialler([&] {
-    dialled = DialEdge(listener->address(), kEdge.identity, In(seconds(20)),
-                       [] { return false; });
+    dialled = DialEdge(listener->address(), kEdge.identity, kKey,
+                       In(seconds(20)), [] { return false; });
   });
   EXPECT_THAT(listener->Accept(kEdge.identity, In(seconds(20))), IsOk());
   dialler.join();
@@ -316,15 +324,17 @@ TEST(LinkListener, ATakenPortIsNamed) {
 // A stage that loads for long is no broken link.
 TEST(DialEdge, WaitsBeyondTheDeadlineForAStageThatIsLoading) {
   auto listener = *LinkListener::Start("127.0.0.1:0");
+  listener->Admit(5, 3, kKey);
   std::atomic<int> asked = 0;
   absl::StatusOr<Socket> dialled;
   const auto deadline =
       base::Clock::Real().Now() + std::chrono::milliseconds(50);
   std::thread dialler([&] {
-    dialled = DialEdge(listener->address(), kEdge.identity, deadline, [&] {
-      ++asked;
-      return false;
-    });
+    dialled =
+        DialEdge(listener->address(), kEdge.identity, kKey, deadline, [&] {
+          ++asked;
+          return false;
+        });
   });
   while (asked < 2) std::this_thread::yield();  // 100 ms apart
   EXPECT_GT(base::Clock::Real().Now(), deadline);
@@ -336,9 +346,9 @@ TEST(DialEdge, WaitsBeyondTheDeadlineForAStageThatIsLoading) {
 TEST(DialEdge, GivesUpAtTheDeadlineAndSaysWhereItTried) {
   std::string address;
   { address = (*LinkListener::Start("127.0.0.1:0"))->address(); }
-  EXPECT_THAT(
-      DialEdge(address, kEdge.identity, In(seconds(0)), [] { return false; }),
-      StatusIs(absl::StatusCode::kUnavailable, HasSubstr(address)));
+  EXPECT_THAT(DialEdge(address, kEdge.identity, kKey, In(seconds(0)),
+                       [] { return false; }),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr(address)));
 }
 
 }  // namespace

@@ -1,14 +1,15 @@
-// TCP sockets of the CPU links: RAII, whole reads and writes, readable errors.
+// TCP sockets: RAII, whole reads and writes, readable errors.
 #pragma once
 
 #include <cstddef>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
 
-namespace gimbal::worker {
+namespace gimbal::net {
 
 class Socket {
  public:
@@ -20,12 +21,16 @@ class Socket {
 
   int fd() const { return fd_; }
   bool valid() const { return fd_ >= 0; }
+  // Hands the descriptor over; closing it is the caller's from now on.
+  int Release() { return std::exchange(fd_, -1); }
 
   // Blocks until all bytes have passed; UNAVAILABLE when the peer is gone.
   absl::Status ReadAll(void* data, size_t bytes) const;
   // The same, DEADLINE_EXCEEDED after the deadline.
   absl::Status ReadAll(void* data, size_t bytes,
                        base::SteadyTime deadline) const;
+  // Waits until something can be read; DEADLINE_EXCEEDED after the deadline.
+  absl::Status WaitForInput(base::SteadyTime deadline) const;
   // Writes two pieces as one stream of bytes.
   absl::Status WriteAll(const void* head, size_t head_bytes, const void* body,
                         size_t body_bytes) const;
@@ -48,7 +53,11 @@ absl::Status ConfigureLinkSocket(const Socket& socket);
 absl::StatusOr<Socket> ListenOn(const std::string& address);
 // "host:port" the socket is bound to.
 absl::StatusOr<std::string> LocalAddress(const Socket& socket);
+// The next connection of a listening socket, or an invalid one. A connection is
+// refused when the process has half of the descriptors open that it may have:
+// it needs the other half for itself, whoever connects how often.
+Socket AcceptFrom(const Socket& listener);
 absl::StatusOr<Socket> ConnectTo(const std::string& address,
                                  base::SteadyTime deadline);
 
-}  // namespace gimbal::worker
+}  // namespace gimbal::net

@@ -1,10 +1,11 @@
-#include "worker/transport/socket.h"
+#include "common/net/socket.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -18,7 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 
-namespace gimbal::worker {
+namespace gimbal::net {
 namespace {
 
 absl::Status SystemError(const std::string& what, int error) {
@@ -118,6 +119,14 @@ absl::Status Socket::ReadAll(void* data, size_t bytes,
   return absl::OkStatus();
 }
 
+absl::Status Socket::WaitForInput(base::SteadyTime deadline) const {
+  pollfd poll_fd{fd_, POLLIN, 0};
+  const int ready = poll(&poll_fd, 1, MillisecondsUntil(deadline));
+  // Whatever an interruption was for, the time is over for the caller.
+  if (ready <= 0) return absl::DeadlineExceededError("nothing to read yet");
+  return absl::OkStatus();
+}
+
 absl::Status Socket::WriteAll(const void* head, size_t head_bytes,
                               const void* body, size_t body_bytes) const {
   iovec pieces[2] = {{const_cast<void*>(head), head_bytes},
@@ -186,6 +195,16 @@ absl::StatusOr<std::string> LocalAddress(const Socket& socket) {
   return absl::StrCat(v6 ? "[" : "", host, v6 ? "]" : "", ":", port);
 }
 
+Socket AcceptFrom(const Socket& listener) {
+  Socket socket(accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (!socket.valid()) return socket;
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  // Numbers are given lowest first: so many are open.
+  if (static_cast<rlim_t>(socket.fd()) >= limit.rlim_cur / 2) return Socket();
+  return socket;
+}
+
 absl::StatusOr<Socket> ConnectTo(const std::string& address,
                                  base::SteadyTime deadline) {
   GIMBAL_ASSIGN_OR_RETURN(AddressList list, Resolve(address, 0));
@@ -203,4 +222,4 @@ absl::StatusOr<Socket> ConnectTo(const std::string& address,
   return socket;
 }
 
-}  // namespace gimbal::worker
+}  // namespace gimbal::net

@@ -1,0 +1,23 @@
+// Parts of an address "host:port", where the host of IPv6 stands in brackets.
+#pragma once
+
+#include <string>
+
+namespace gimbal::net {
+
+// All before the last colon.
+std::string HostOf(const std::string& address);
+// Only this machine can connect: localhost, 127.0.0.0/8, [::1]. A name that
+// begins like a number may be any machine (127.example.com).
+bool IsLoopback(const std::string& host);
+// Stands for every address of the machine, and is none to connect to.
+bool IsWildcard(const std::string& host);
+// The address that others are told of a port that is listened on: with the host
+// `advertised` when there is one and others reach the port, as it is otherwise.
+std::string Advertise(const std::string& address,
+                      const std::string& advertised);
+
+bool IsIpv4(const std::string& host);
+bool IsIpv6(const std::string& host);  // in brackets
+
+}  // namespace gimbal::net

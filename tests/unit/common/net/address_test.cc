@@ -1,0 +1,38 @@
+#include "common/net/address.h"
+
+#include <gtest/gtest.h>
+
+namespace gimbal::net {
+namespace {
+
+TEST(Address, KnowsWhatOnlyThisMachineReaches) {
+  for (const char* host : {"localhost", "127.0.0.1", "127.9.9.9", "[::1]"}) {
+    EXPECT_TRUE(IsLoopback(host)) << host;
+  }
+  for (const char* host : {"0.0.0.0", "[::]", "10.0.0.1", "127.example.com",
+                           "127.0.0", "::1", "", "localhost.example.com"}) {
+    EXPECT_FALSE(IsLoopback(host)) << host;
+  }
+}
+
+TEST(Address, KnowsWhatNobodyCanConnectTo) {
+  EXPECT_TRUE(IsWildcard("0.0.0.0"));
+  EXPECT_TRUE(IsWildcard("[::]"));
+  EXPECT_FALSE(IsWildcard("10.0.0.1"));
+}
+
+TEST(Address, TellsOthersTheAdvertisedHost) {
+  EXPECT_EQ(Advertise("0.0.0.0:7101", "trainer-1"), "trainer-1:7101");
+  EXPECT_EQ(Advertise("[::]:7101", "[fd00::1]"), "[fd00::1]:7101");
+  EXPECT_EQ(Advertise("10.0.0.1:7101", ""), "10.0.0.1:7101");
+  // Nobody else gets there.
+  EXPECT_EQ(Advertise("127.0.0.1:7101", "trainer-1"), "127.0.0.1:7101");
+}
+
+TEST(Address, TakesTheHostBeforeTheLastColon) {
+  EXPECT_EQ(HostOf("[::1]:80"), "[::1]");
+  EXPECT_EQ(HostOf("name:0"), "name");
+}
+
+}  // namespace
+}  // namespace gimbal::net
