@@ -2,7 +2,8 @@
 # flags reach our own code alone.
 option(GIMBAL_TESTS "Build the tests and benchmarks" ON)
 option(GIMBAL_CUDA "Build libgimbal_cuda.so (needs the CUDA toolkit)" OFF)
-set(GIMBAL_SANITIZER "" CACHE STRING "address (with undefined), thread or empty")
+set(GIMBAL_SANITIZER "" CACHE STRING
+    "address (with undefined), thread, fuzzer (clang; with the former) or empty")
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -32,7 +33,7 @@ target_compile_options(gimbal_flags INTERFACE
 # TSan: Debian's libraries are not, and every inline function of theirs would
 # report a false race. gimbal_library(... UNINSTRUMENTED) leaves it out.
 add_library(gimbal_sanitizer INTERFACE)
-if(GIMBAL_SANITIZER)
+if(GIMBAL_SANITIZER MATCHES "address|thread")
   # g++ 12's warnings that follow the flow of data are wrong about what the
   # sanitizers insert.
   target_compile_options(gimbal_sanitizer INTERFACE
@@ -42,6 +43,11 @@ endif()
 if(GIMBAL_SANITIZER STREQUAL "address")
   target_compile_options(gimbal_sanitizer INTERFACE
     -fsanitize=address,undefined -fno-sanitize-recover=all
+    -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+elseif(GIMBAL_SANITIZER STREQUAL "fuzzer")
+  target_compile_options(gimbal_sanitizer INTERFACE
+    -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
     -fno-omit-frame-pointer)
   add_link_options(-fsanitize=address,undefined)
 elseif(GIMBAL_SANITIZER STREQUAL "thread")

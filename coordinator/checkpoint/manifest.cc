@@ -1,6 +1,8 @@
 #include "coordinator/checkpoint/manifest.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
@@ -16,22 +18,45 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 1;
 
+// A number such as 1e300 has no value of these types.
+template <typename Integer>
+Integer IntegerOf(const Json& json, const char* key) {
+  const Json& value = json.at(key);
+  const int64_t number = value.is_number_integer() ? value.get<int64_t>() : -1;
+  if (number < 0 || number > std::numeric_limits<Integer>::max()) {
+    throw Json::other_error::create(0, "no number of that size", &value);
+  }
+  return static_cast<Integer>(number);
+}
+
+// Of a file inside the checkpoint's folder.
+std::string PathOf(const Json& entry) {
+  const auto path = entry.at("path").get<std::string>();
+  const std::filesystem::path parts(path);
+  if (path.empty() || path.find('\0') != std::string::npos ||
+      parts.is_absolute() ||
+      std::find(parts.begin(), parts.end(), "..") != parts.end()) {
+    throw Json::other_error::create(0, "no file of the folder", &entry);
+  }
+  return path;
+}
+
 Manifest Parse(const Json& json) {
   Manifest manifest;
   manifest.run_id = json.at("run_id").get<std::string>();
   manifest.config_digest = json.at("config_digest").get<std::string>();
-  manifest.update = json.at("update").get<int64_t>();
-  manifest.layers = json.at("layers").get<int>();
+  manifest.update = IntegerOf<int64_t>(json, "update");
+  manifest.layers = IntegerOf<int>(json, "layers");
   for (const Json& stage : json.at("stages")) {
     v1::StagePlacement& placement = manifest.stages.emplace_back();
     placement.set_stage(static_cast<int>(manifest.stages.size()) - 1);
-    placement.set_first_block(stage.at("first_block").get<int>());
-    placement.set_blocks(stage.at("blocks").get<int>());
+    placement.set_first_block(IntegerOf<int>(stage, "first_block"));
+    placement.set_blocks(IntegerOf<int>(stage, "blocks"));
   }
   for (const Json& entry : json.at("files")) {
     v1::CheckpointFile& file = manifest.files.emplace_back();
-    file.set_path(entry.at("path").get<std::string>());
-    file.set_bytes(entry.at("bytes").get<int64_t>());
+    file.set_path(PathOf(entry));
+    file.set_bytes(IntegerOf<int64_t>(entry, "bytes"));
     file.set_sha256(entry.at("sha256").get<std::string>());
   }
   return manifest;
@@ -71,7 +96,7 @@ absl::StatusOr<Manifest> ReadManifest(const std::string& folder) {
   GIMBAL_ASSIGN_OR_RETURN(const std::string text, io::ReadFile(path));
   try {
     const Json json = Json::parse(text);
-    if (const int format = json.at("format").get<int>(); format != kFormat) {
+    if (const int format = IntegerOf<int>(json, "format"); format != kFormat) {
       return absl::UnimplementedError(
           absl::StrCat(path, ": checkpoint format ", format, ", expected ",
                        kFormat, "; use the release that wrote it"));
@@ -83,7 +108,9 @@ absl::StatusOr<Manifest> ReadManifest(const std::string& folder) {
                      "byte ", error.byte, " of ", text.size()));
   } catch (const Json::exception&) {
     return absl::DataLossError(absl::StrCat(
-        path, ": not a manifest: a key is missing or of another type"));
+        path,
+        ": not a manifest: a key is missing or has a value that makes no "
+        "sense"));
   }
 }
 
