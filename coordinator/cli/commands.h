@@ -14,5 +14,6 @@ void AddRunCommands(CLI::App& app,
                     int* exit_code);  // train, config, plan, sweep
 void AddControlCommands(CLI::App& app, int* exit_code);  // status, pause, ...
 void AddDataCommands(CLI::App& app, int* exit_code);     // prepare, eval, ...
+void AddDeployCommands(CLI::App& app, int* exit_code);   // slurm, doctor
 
 }  // namespace gimbal::cli

@@ -29,6 +29,7 @@ int Run(int argc, char** argv) {
   gimbal::cli::AddRunCommands(app, &exit_code);
   gimbal::cli::AddControlCommands(app, &exit_code);
   gimbal::cli::AddDataCommands(app, &exit_code);
+  gimbal::cli::AddDeployCommands(app, &exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
