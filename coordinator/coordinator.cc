@@ -26,6 +26,7 @@
 #include "coordinator/planner/placement.h"
 #include "coordinator/run/run_controller.h"
 #include "coordinator/service/admin_service.h"
+#include "coordinator/service/checkpoint_service.h"
 #include "coordinator/service/control_service.h"
 #include "coordinator/service/event_loop.h"
 #include "coordinator/service/status_board.h"
@@ -73,6 +74,7 @@ struct Coordinator::Impl {
   std::unique_ptr<obs::HttpServer> http;
   std::shared_ptr<grpc::Service> control;
   std::shared_ptr<grpc::Service> admin;
+  std::shared_ptr<grpc::Service> checkpoints;  // null: workers reach the folder
   std::optional<rpc::Server> server;
   std::optional<RunFolder> folder;
   std::optional<Catalogue> catalogue;
@@ -124,9 +126,15 @@ absl::Status Coordinator::Impl::BindPorts() {
   admin = MakeAdminService(
       loop, board,
       [this](const v1::CommandRequest& request) { return Command(request); });
+  std::vector<grpc::Service*> services = {control.get(), admin.get()};
+  if (options.config.checkpoint().store() ==
+      v1::CHECKPOINT_STORE_KIND_COORDINATOR) {
+    checkpoints = MakeCheckpointService(loop, core);
+    services.push_back(checkpoints.get());
+  }
   GIMBAL_ASSIGN_OR_RETURN(
       server, rpc::Server::Start({.address = cluster.listen(),
-                                  .services = {control.get(), admin.get()},
+                                  .services = services,
                                   .credentials = credentials}));
   return absl::OkStatus();
 }

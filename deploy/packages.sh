@@ -7,8 +7,10 @@ GIMBAL_BUILD_PACKAGES=(
   libabsl-dev libssl-dev libsqlite3-dev libyaml-cpp-dev prometheus-cpp-dev
   libspdlog-dev nlohmann-json3-dev libcli11-dev libopenblas-dev
 )
-GIMBAL_TEST_PACKAGES=(libgtest-dev libgmock-dev libbenchmark-dev iproute2 iptables openssl
-                      python3)
+GIMBAL_TEST_PACKAGES=(
+  libgtest-dev libgmock-dev libbenchmark-dev iproute2 iptables openssl python3
+  shellcheck slurm-wlm munge
+)
 GIMBAL_FUZZ_PACKAGES=(clang-14 libclang-rt-14-dev)
 GIMBAL_CORPUS_PACKAGES=(bible-kjv bible-kjv-text)
 

@@ -13,6 +13,7 @@
 #include "common/base/status_macros.h"
 #include "common/net/address.h"
 #include "worker/agent/heartbeat.h"
+#include "worker/checkpoint/coordinator_store.h"
 #include "worker/compute/runtime.h"
 
 namespace gimbal::worker {
@@ -239,7 +240,10 @@ void Worker::Handle(v1::CoordinatorMessage message) {
         message.generation(), std::move(*message.mutable_assignment()), data_,
         *listener_, *store_,
         [this](v1::WorkerMessage out) { Send(std::move(out)); },
-        [this] { return fence_.Await(); }, credentials_));
+        [this](const v1::Assignment& of, std::stop_token stop) {
+          return CheckpointsOf(of, std::move(stop));
+        },
+        credentials_));
     return;
   }
   if (message.has_probe_answer()) {
@@ -264,6 +268,28 @@ void Worker::Handle(v1::CoordinatorMessage message) {
              run_->generation() == message.generation()) {
     run_->Extend(message.grant());
   }
+}
+
+std::unique_ptr<CheckpointStore> Worker::CheckpointsOf(
+    const v1::Assignment& assignment, std::stop_token stop) {
+  const auto may_write = [this] { return fence_.Await(); };
+  if (assignment.config().checkpoint().store() !=
+      v1::CHECKPOINT_STORE_KIND_COORDINATOR) {
+    return std::make_unique<SharedFolder>(assignment.checkpoint_root(),
+                                          may_write);
+  }
+  return std::make_unique<CoordinatorStore>(CoordinatorStore::Options{
+      .coordinator = options_.coordinator,
+      .credentials = credentials_,
+      .run_id = assignment.run_id(),
+      .sender =
+          [this] {
+            std::lock_guard lock(mutex_);
+            const v1::RegisterResponse& now = session_->registration();
+            return CoordinatorStore::Sender{now.worker_id(), now.incarnation()};
+          },
+      .may_write = may_write,
+      .stop = std::move(stop)});
 }
 
 // To the session of the moment; lost when that has ended.

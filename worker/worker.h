@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <stop_token>
 #include <string>
 #include <thread>
 
@@ -66,6 +67,8 @@ class Worker {
   bool Pause(std::chrono::milliseconds duration);
   absl::StatusOr<int> FollowSession(SessionClient& session);
   void Handle(v1::CoordinatorMessage message);
+  std::unique_ptr<CheckpointStore> CheckpointsOf(
+      const v1::Assignment& assignment, std::stop_token stop);
   void Send(v1::WorkerMessage message);
   // Of the stages hosted here; requires the lock.
   std::string WaitsFor() const;

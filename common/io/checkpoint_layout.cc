@@ -52,4 +52,15 @@ std::string InFlightTensorName(int64_t microbatch) {
   return absl::StrCat("m", microbatch);
 }
 
+bool IsSnapshotFile(std::string_view path) {
+  const size_t begin = path.rfind('-') + 1;
+  const size_t end = path.find('.', begin);
+  if (begin == 0 || end == std::string_view::npos) return false;
+  int number = 0;
+  return absl::SimpleAtoi(absl::string_view(path.data() + begin, end - begin),
+                          &number) &&
+         (path == LayerFile(number) || path == OptimizerFile(number) ||
+          path == StashFile(number) || path == InFlightFile(number));
+}
+
 }  // namespace gimbal::io

@@ -30,6 +30,9 @@ std::string StashFile(int layer);  // "stash/layer-003.safetensors"
 std::string StashTensorName(int64_t version, std::string_view parameter);
 std::string InFlightFile(int stage);  // "in_flight/stage-002.safetensors"
 std::string InFlightTensorName(int64_t microbatch);  // "m812"
+// Whether the relative path is one that the functions above make. What comes
+// over the network may be any path.
+bool IsSnapshotFile(std::string_view path);
 
 inline constexpr char kManifestFile[] = "manifest.json";
 inline constexpr char kCommitFile[] = "COMMIT";

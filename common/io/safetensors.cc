@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -30,9 +31,9 @@ absl::Status InvalidFile(const std::string& path, const absl::Status& why) {
       absl::StrCat(path, ": not a usable safetensors file: ", why.message()));
 }
 
-// A file and the hash of what went into it.
-struct HashedWriter {
-  AtomicFile file;
+// Hands bytes on and hashes them.
+struct HashedSink {
+  const FileSink& sink;
   Sha256Stream hash;
   int64_t bytes = 0;
 
@@ -41,7 +42,7 @@ struct HashedWriter {
     while (count > 0) {
       const size_t piece = std::min(count, kChunkBytes);
       hash.Update(next, piece);
-      GIMBAL_RETURN_IF_ERROR(file.Append(next, piece));
+      GIMBAL_RETURN_IF_ERROR(sink(next, piece));
       next += piece;
       count -= piece;
       bytes += static_cast<int64_t>(piece);
@@ -52,39 +53,72 @@ struct HashedWriter {
 
 }  // namespace
 
-absl::StatusOr<WrittenFile> WriteSafetensors(
+absl::StatusOr<WrittenFile> FormatSafetensors(
     const std::string& path, std::span<const TensorView> tensors,
-    const std::map<std::string, std::string>& metadata,
-    const std::function<absl::Status()>& may_write) {
+    const std::map<std::string, std::string>& metadata, const FileSink& sink) {
   const auto header = FormatSafetensorsHeader(tensors, metadata);
   if (!header.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": ", header.status().message()));
   }
-  GIMBAL_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
-  HashedWriter writer{.file = std::move(file), .hash = {}};
+  HashedSink out{.sink = sink, .hash = {}};
   const uint64_t header_bytes = header->size();
-  GIMBAL_RETURN_IF_ERROR(writer.Append(&header_bytes, kPrefixBytes));
-  GIMBAL_RETURN_IF_ERROR(writer.Append(header->data(), header->size()));
+  GIMBAL_RETURN_IF_ERROR(out.Append(&header_bytes, kPrefixBytes));
+  GIMBAL_RETURN_IF_ERROR(out.Append(header->data(), header->size()));
   for (const TensorView& tensor : tensors) {
     GIMBAL_ASSIGN_OR_RETURN(const uint64_t bytes, TensorBytes(tensor.shape));
-    GIMBAL_RETURN_IF_ERROR(writer.Append(tensor.data, bytes));
+    GIMBAL_RETURN_IF_ERROR(out.Append(tensor.data, bytes));
   }
+  return WrittenFile{.bytes = out.bytes, .sha256 = out.hash.Finish()};
+}
+
+absl::StatusOr<WrittenFile> WriteSafetensors(
+    const std::string& path, std::span<const TensorView> tensors,
+    const std::map<std::string, std::string>& metadata,
+    const std::function<absl::Status()>& may_write) {
+  GIMBAL_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
+  GIMBAL_ASSIGN_OR_RETURN(
+      WrittenFile written,
+      FormatSafetensors(path, tensors, metadata,
+                        [&](const void* data, size_t bytes) {
+                          return file.Append(data, bytes);
+                        }));
   if (may_write != nullptr) GIMBAL_RETURN_IF_ERROR(may_write());
-  GIMBAL_RETURN_IF_ERROR(writer.file.Commit());
-  return WrittenFile{.bytes = writer.bytes, .sha256 = writer.hash.Finish()};
+  GIMBAL_RETURN_IF_ERROR(file.Commit());
+  return written;
 }
 
 struct SafetensorsFile::Impl {
-  MappedFile file;
+  std::string path;
+  std::optional<MappedFile> file;
+  std::string content;  // without a file
   SafetensorsHeader header;
   std::unordered_map<std::string_view, const TensorEntry*> by_name;
   std::span<const uint8_t> data;
 };
 
 absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {
-  GIMBAL_ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
-  const std::span<const uint8_t> bytes = file.bytes();
+  auto impl = std::make_unique<Impl>();
+  impl->path = path;
+  GIMBAL_ASSIGN_OR_RETURN(impl->file, MappedFile::Open(path));
+  return Parse(std::move(impl));
+}
+
+absl::StatusOr<SafetensorsFile> SafetensorsFile::FromContent(
+    std::string path, std::string content) {
+  auto impl = std::make_unique<Impl>();
+  impl->path = std::move(path);
+  impl->content = std::move(content);
+  return Parse(std::move(impl));
+}
+
+absl::StatusOr<SafetensorsFile> SafetensorsFile::Parse(
+    std::unique_ptr<Impl> impl) {
+  const std::string& path = impl->path;
+  std::span<const uint8_t> bytes(
+      reinterpret_cast<const uint8_t*>(impl->content.data()),
+      impl->content.size());
+  if (impl->file) bytes = impl->file->bytes();
   if (bytes.size() < kPrefixBytes) {
     return InvalidFile(path, absl::InvalidArgumentError(absl::StrCat(
                                  "only ", bytes.size(), " bytes long")));
@@ -102,10 +136,8 @@ absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {
   auto header =
       ParseSafetensorsHeader({text, header_bytes}, rest - header_bytes);
   if (!header.ok()) return InvalidFile(path, header.status());
-
-  auto impl = std::make_unique<Impl>(
-      Impl{.file = std::move(file), .header = *std::move(header)});
-  impl->data = impl->file.bytes().subspan(kPrefixBytes + header_bytes);
+  impl->header = *std::move(header);
+  impl->data = bytes.subspan(kPrefixBytes + header_bytes);
   for (const TensorEntry& tensor : impl->header.tensors) {
     impl->by_name.emplace(tensor.name, &tensor);
   }
@@ -136,13 +168,12 @@ absl::Status SafetensorsFile::Read(const std::string& name,
                                    float* out) const {
   const auto found = impl_->by_name.find(name);
   if (found == impl_->by_name.end()) {
-    return absl::NotFoundError(
-        absl::StrCat(impl_->file.path(), ": no tensor ", name));
+    return absl::NotFoundError(absl::StrCat(impl_->path, ": no tensor ", name));
   }
   const TensorEntry& tensor = *found->second;
   if (!std::ranges::equal(tensor.shape, shape)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(impl_->file.path(), ": tensor ", name, " has shape ",
+        absl::StrCat(impl_->path, ": tensor ", name, " has shape ",
                      ShapeText(tensor.shape), ", expected ", ShapeText(shape)));
   }
   const uint64_t bytes = tensor.end - tensor.begin;

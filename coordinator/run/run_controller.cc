@@ -118,6 +118,13 @@ void RunController::NoteNumerics(const std::string& numerics) {
   numerics_ = numerics;
 }
 
+absl::Status RunController::Admits(int64_t worker, int64_t incarnation) const {
+  const Worker* found = table_.Find(worker);
+  if (found != nullptr && found->id == incarnation) return absl::OkStatus();
+  return absl::AbortedError(
+      absl::StrCat("worker ", worker, " is not, or no longer, known"));
+}
+
 absl::Status RunController::Receive(const v1::WorkerMessage& message,
                                     base::SteadyTime now) {
   const int64_t worker = message.worker_id();

@@ -89,6 +89,8 @@ class RunController {
   // ABORTED when the sender is not a current worker: its session must end.
   // Messages of an older generation are ignored.
   absl::Status Receive(const v1::WorkerMessage& message, base::SteadyTime now);
+  // ABORTED when it is not, or no longer, the current incarnation of a worker.
+  absl::Status Admits(int64_t worker, int64_t incarnation) const;
   // The stream of the worker is gone.
   void SessionEnded(int64_t worker, base::SteadyTime now);
   // When so much time has passed since the last tick that leases cannot be
@@ -106,6 +108,7 @@ class RunController {
   v1::GetStatusResponse Status(base::SteadyTime now) const;
   const std::vector<Recovery>& recoveries() const { return recoveries_; }
   v1::RunState state() const { return machine_.state(); }
+  const RunSetup& setup() const { return setup_; }
 
  private:
   struct StageInfo {

@@ -41,6 +41,7 @@ struct LocalWorker {
   std::unique_ptr<LinkListener> listener;
   std::vector<std::unique_ptr<StageRunner>> runners;
   std::vector<std::unique_ptr<Link>> links;
+  std::unique_ptr<CheckpointStore> checkpoints;
   std::unique_ptr<SnapshotWriter> snapshots;
   std::unique_ptr<Executor> executor;
   absl::Status status;
@@ -107,8 +108,10 @@ class LocalPipeline {
     for (int i = 0; i < options_.workers; ++i) {
       workers_.push_back(std::make_unique<LocalWorker>());
       workers_.back()->listener = *LinkListener::Start("127.0.0.1:0");
+      workers_.back()->checkpoints =
+          std::make_unique<SharedFolder>(options_.checkpoint_root);
       workers_.back()->snapshots = std::make_unique<SnapshotWriter>(
-          options_.checkpoint_root, workers_.back()->signal,
+          *workers_.back()->checkpoints, workers_.back()->signal,
           [this](const SnapshotResult& result) {
             std::lock_guard lock(mutex_);
             result_.status.Update(result.status);
@@ -133,10 +136,8 @@ class LocalPipeline {
                                               : 0},
           EventsOf(s));
       if (options_.start > 0) {
-        result_.status.Update(
-            LoadStage(absl::StrCat(options_.checkpoint_root, "/",
-                                   io::StepFolderName(options_.start)),
-                      options_.start, &runner->state()));
+        result_.status.Update(LoadStage(*WorkerOf(s).checkpoints,
+                                        options_.start, &runner->state()));
       } else {
         runner->state().Initialize(options_.seed, 0.3);
       }

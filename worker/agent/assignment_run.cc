@@ -70,16 +70,16 @@ AssignmentRun::AssignmentRun(int64_t generation, v1::Assignment assignment,
                              WorkerData& data, LinkListener& listener,
                              SnapshotStore& store,
                              std::function<void(v1::WorkerMessage)> send,
-                             std::function<absl::Status()> may_write,
+                             const MakeCheckpointStore& make_checkpoints,
                              rpc::Credentials credentials)
     : generation_(generation),
       assignment_(std::move(assignment)),
       data_(data),
       store_(store),
       credentials_(std::move(credentials)),
-      may_write_(std::move(may_write)),
       on_disk_(assignment_.sources().empty() ? assignment_.start_update() : -1),
       outbox_(generation, std::move(send)),
+      checkpoints_(make_checkpoints(assignment_, stop_.get_token())),
       edges_(generation, assignment_, host_, signal_, listener,
              [this](int edge, const absl::Status& status) {
                ReportBroken(edge, status);
@@ -237,9 +237,8 @@ absl::Status AssignmentRun::BuildStages() {
     GIMBAL_RETURN_IF_ERROR(data_.Open(config));
   }
   snapshots_ = std::make_unique<SnapshotWriter>(
-      assignment_.checkpoint_root(), signal_,
-      [this](const SnapshotResult& result) { ReportSnapshot(result); },
-      may_write_);
+      *checkpoints_, signal_,
+      [this](const SnapshotResult& result) { ReportSnapshot(result); });
   for (const int stage : stages) {
     const StageSpec spec = StageSpecOf(config, assignment_.placements(stage));
     auto runner = std::make_unique<StageRunner>(
@@ -262,9 +261,7 @@ absl::Status AssignmentRun::LoadState(StageRunner* runner,
   StageState& state = runner->state();
   const int64_t start = assignment_.start_update();
   if (start > 0) {
-    return LoadStage(absl::StrCat(assignment_.checkpoint_root(), "/",
-                                  io::StepFolderName(start)),
-                     start, &state);
+    return LoadStage(*checkpoints_, start, &state);
   }
   state.Initialize(assignment_.config().run().seed(), spec.model.init_std);
   return absl::OkStatus();

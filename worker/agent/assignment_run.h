@@ -22,6 +22,7 @@
 #include "worker/agent/outbox.h"
 #include "worker/agent/stage_host.h"
 #include "worker/agent/worker_data.h"
+#include "worker/checkpoint/checkpoint_store.h"
 #include "worker/checkpoint/snapshot_keeper.h"
 #include "worker/checkpoint/snapshot_store.h"
 #include "worker/checkpoint/snapshot_writer.h"
@@ -29,18 +30,21 @@
 
 namespace gimbal::worker {
 
+// Makes the store of an assignment's checkpoints, which gives up when told to.
+using MakeCheckpointStore = std::function<std::unique_ptr<CheckpointStore>(
+    const v1::Assignment& assignment, std::stop_token stop)>;
+
 // Thread-safe.
 class AssignmentRun {
  public:
   // Begins at once. `send` gets every message for the coordinator, from several
-  // threads; `may_write` is asked before a file of a checkpoint counts, and may
-  // wait; `data` (the run's alone as long as it lives), `listener` and `store`,
-  // to which the assignment is known, must outlive the run; `credentials` are
-  // for other workers' snapshots.
+  // threads; `data` (the run's alone as long as it lives), `listener` and
+  // `store`, to which the assignment is known, must outlive the run;
+  // `credentials` are for other workers' snapshots.
   AssignmentRun(int64_t generation, v1::Assignment assignment, WorkerData& data,
                 LinkListener& listener, SnapshotStore& store,
                 std::function<void(v1::WorkerMessage)> send,
-                std::function<absl::Status()> may_write = {},
+                const MakeCheckpointStore& make_checkpoints,
                 rpc::Credentials credentials = {});
   // Gives the assignment up: leaves blocking calls, closes its edges, waits for
   // the thread.
@@ -81,7 +85,6 @@ class AssignmentRun {
   WorkerData& data_;
   SnapshotStore& store_;
   const rpc::Credentials credentials_;
-  const std::function<absl::Status()> may_write_;
   // Newest checkpoint on disk, as far as it is known.
   std::atomic<int64_t> on_disk_;
   Outbox outbox_;
@@ -89,6 +92,7 @@ class AssignmentRun {
   std::unique_ptr<SnapshotKeeper> keeper_;  // null: nothing is kept
   std::optional<int> without_snapshot_;     // stage; the thread's
   std::stop_source stop_;
+  const std::unique_ptr<CheckpointStore> checkpoints_;
   std::unique_ptr<SnapshotWriter> snapshots_;  // the thread's
   Edges edges_;  // before the host, whose links speak to it to the last
   StageHost host_{signal_};

@@ -1,5 +1,6 @@
 #include "worker/agent/edges.h"
 
+#include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,15 @@
 
 namespace gimbal::worker {
 namespace {
+
+// Where messages go that take too much memory: the checkpoints' folder, which
+// is meant for large files, where workers reach it.
+std::string SpillFolder(const v1::Assignment& assignment) {
+  return assignment.config().checkpoint().store() ==
+                 v1::CHECKPOINT_STORE_KIND_COORDINATOR
+             ? std::filesystem::temp_directory_path().string()
+             : assignment.checkpoint_root();
+}
 
 // Time to reach a neighbour's listener, which is there before its stages are.
 constexpr std::chrono::seconds kConnectTime{30};
@@ -85,7 +95,7 @@ std::unique_ptr<TcpLink> Edges::MakeLink(const EdgeSpec& edge, Socket socket) {
       .log = {.memory_bytes = int64_t{config.cluster().replay_memory_mb()}
                               << 20,
               .disk_bytes = int64_t{config.cluster().replay_disk_mb()} << 20,
-              .folder = assignment_.checkpoint_root()},
+              .folder = SpillFolder(assignment_)},
       .on_broken = [this, number](const absl::Status& status) {
         Broke(number, status);
       }};

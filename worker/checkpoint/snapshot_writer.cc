@@ -3,19 +3,13 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
-#include "common/io/checkpoint_layout.h"
 
 namespace gimbal::worker {
 
-SnapshotWriter::SnapshotWriter(std::string root, Signal& signal,
-                               std::function<void(const SnapshotResult&)> done,
-                               std::function<absl::Status()> may_write)
-    : root_(std::move(root)),
-      signal_(signal),
-      done_(std::move(done)),
-      may_write_(std::move(may_write)) {
+SnapshotWriter::SnapshotWriter(CheckpointStore& store, Signal& signal,
+                               std::function<void(const SnapshotResult&)> done)
+    : store_(store), signal_(signal), done_(std::move(done)) {
   thread_ = std::thread([this] { Loop(); });
 }
 
@@ -78,8 +72,7 @@ void SnapshotWriter::Loop() {
 
 SnapshotResult SnapshotWriter::Write(const Job& job) const {
   SnapshotResult result{.stage = job.stage, .update = job.update};
-  auto files = job.snapshot->Write(
-      absl::StrCat(root_, "/", io::StepFolderName(job.update)), may_write_);
+  auto files = job.snapshot->Write(store_);
   result.status = files.status();
   if (files.ok()) result.files = std::move(files).value();
   result.seconds = base::Seconds(base::Clock::Real().Now() - job.begin).count();

@@ -8,7 +8,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -29,12 +28,11 @@ struct SnapshotResult {
 
 class SnapshotWriter {
  public:
-  // `root`: the folder of all checkpoints. `may_write` is asked before each
-  // file counts, and `done` called after the last one, both on the writer's
-  // thread; afterwards `signal` is notified.
-  SnapshotWriter(std::string root, Signal& signal,
-                 std::function<void(const SnapshotResult&)> done,
-                 std::function<absl::Status()> may_write = {});
+  // `store` is used, and `done` called after a stage's last file, on the
+  // writer's thread; afterwards `signal` is notified. `store` and `signal` must
+  // outlive the writer.
+  SnapshotWriter(CheckpointStore& store, Signal& signal,
+                 std::function<void(const SnapshotResult&)> done);
   // Finishes what has been taken.
   ~SnapshotWriter();
 
@@ -54,10 +52,9 @@ class SnapshotWriter {
   void Loop();
   SnapshotResult Write(const Job& job) const;
 
-  const std::string root_;
+  CheckpointStore& store_;
   Signal& signal_;
   const std::function<void(const SnapshotResult&)> done_;
-  const std::function<absl::Status()> may_write_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Job> jobs_;

@@ -33,14 +33,14 @@ using ReadTensor =
 // Opens files of a checkpoint when they are first asked for.
 class Files {
  public:
-  explicit Files(std::string folder) : folder_(std::move(folder)) {}
+  Files(CheckpointStore& store, int64_t update)
+      : store_(store), update_(update) {}
 
   absl::StatusOr<const io::SafetensorsFile*> Open(const std::string& file) {
     auto it = open_.find(file);
     if (it == open_.end()) {
-      GIMBAL_ASSIGN_OR_RETURN(
-          io::SafetensorsFile opened,
-          io::SafetensorsFile::Open(absl::StrCat(folder_, "/", file)));
+      GIMBAL_ASSIGN_OR_RETURN(io::SafetensorsFile opened,
+                              store_.Open(update_, file));
       it = open_.emplace(file, std::move(opened)).first;
     }
     return &it->second;
@@ -53,7 +53,8 @@ class Files {
   }
 
  private:
-  const std::string folder_;
+  CheckpointStore& store_;
+  const int64_t update_;
   std::map<std::string, io::SafetensorsFile> open_;
 };
 
@@ -273,30 +274,25 @@ absl::Status StageSnapshot::CheckFinite(const SnapshotTensor& tensor) const {
 }
 
 absl::StatusOr<std::vector<SnapshotFile>> StageSnapshot::Write(
-    const std::string& folder,
-    const std::function<absl::Status()>& may_write) const {
+    CheckpointStore& store) const {
   std::map<std::string, std::vector<io::TensorView>> by_file;
   for (const SnapshotTensor& tensor : tensors_) {
     GIMBAL_RETURN_IF_ERROR(CheckFinite(tensor));
     by_file[tensor.file].push_back(
         {tensor.name, tensor.shape, memory_.data() + tensor.offset});
   }
-  const std::map<std::string, std::string> metadata = {
-      {"update", std::to_string(update_)}};
   std::vector<SnapshotFile> files;
   for (const auto& [file, tensors] : by_file) {
-    GIMBAL_ASSIGN_OR_RETURN(
-        io::WrittenFile written,
-        io::WriteSafetensors(absl::StrCat(folder, "/", file), tensors, metadata,
-                             may_write));
+    GIMBAL_ASSIGN_OR_RETURN(io::WrittenFile written,
+                            store.Write(update_, file, tensors));
     files.push_back({file, std::move(written)});
   }
   return files;
 }
 
-absl::Status LoadStage(const std::string& folder, int64_t update,
+absl::Status LoadStage(CheckpointStore& store, int64_t update,
                        StageState* state) {
-  Files files(folder);
+  Files files(store, update);
   return Load(std::bind_front(&Files::Read, &files), update, state);
 }
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/io/safetensors.h"
+#include "worker/checkpoint/checkpoint_store.h"
 #include "worker/pipeline/stage_state.h"
 
 namespace gimbal::worker {
@@ -41,12 +41,9 @@ class StageSnapshot {
   // `update`. Memory is kept for the next copy.
   void Copy(int64_t update, const StageState& state);
 
-  // Writes the files of the stage's layers below `folder` (a step-... folder).
-  // FAILED_PRECONDITION when a number is not finite. `may_write` is asked
-  // before each file counts.
-  absl::StatusOr<std::vector<SnapshotFile>> Write(
-      const std::string& folder,
-      const std::function<absl::Status()>& may_write = {}) const;
+  // Writes the files of the stage's layers. FAILED_PRECONDITION when a number
+  // is not finite.
+  absl::StatusOr<std::vector<SnapshotFile>> Write(CheckpointStore& store) const;
 
   int64_t update() const { return update_; }
   const std::vector<SnapshotTensor>& tensors() const { return tensors_; }
@@ -67,15 +64,15 @@ class StageSnapshot {
   std::vector<float> memory_;
 };
 
-// Fills the state with that of the checkpoint folder, taken at `update`: the
-// newest weights, the stashed versions that minibatches in flight need (or
-// their activations, without a stash), and the update rule's state. Errors name
-// the file and the tensor.
+// Fills the state with that of the checkpoint taken at `update`: the newest
+// weights, the stashed versions that minibatches in flight need (or their
+// activations, without a stash), and the update rule's state. Errors name the
+// file and the tensor.
 //
 // At the cut after which the run goes over to these stages (`schedule.origin`)
 // only weights and the update rule's state are read, so the files may have been
 // written by any number of stages.
-absl::Status LoadStage(const std::string& folder, int64_t update,
+absl::Status LoadStage(CheckpointStore& store, int64_t update,
                        StageState* state);
 // The same from memory.
 absl::Status LoadStage(const StageSnapshot& snapshot, StageState* state);

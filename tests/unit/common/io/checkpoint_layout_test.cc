@@ -36,5 +36,21 @@ TEST(CheckpointLayout, TellsWhatNoStageCountShowsIn) {
   EXPECT_FALSE(IsLayerOrOptimizerFile(InFlightFile(3)));
 }
 
+TEST(CheckpointLayout, KnowsItsOwnFilesAndNoOthers) {
+  for (const std::string& file :
+       {LayerFile(3), OptimizerFile(1000), StashFile(0), InFlightFile(2)}) {
+    EXPECT_TRUE(IsSnapshotFile(file)) << file;
+    EXPECT_FALSE(IsSnapshotFile("../" + file)) << file;
+    EXPECT_FALSE(IsSnapshotFile("/" + file)) << file;
+    EXPECT_FALSE(IsSnapshotFile(file + ".tmp")) << file;
+  }
+  for (const char* file :
+       {"", "-", "-.", "manifest.json", "COMMIT", "layers/layer-3.safetensors",
+        "layers/layer--01.safetensors", "layers/../layer-003.safetensors",
+        "in_flight/layer-003.safetensors", "layers/layer-003"}) {
+    EXPECT_FALSE(IsSnapshotFile(file)) << file;
+  }
+}
+
 }  // namespace
 }  // namespace gimbal::io

@@ -98,11 +98,14 @@ class AssignmentRunTest : public ::testing::Test {
 
   std::unique_ptr<AssignmentRun> Start(int stage, v1::Assignment assignment) {
     Host& host = hosts_[stage];
-    return std::make_unique<AssignmentRun>(1, std::move(assignment), host.data,
-                                           *host.listener, host.store,
-                                           [&host](v1::WorkerMessage message) {
-                                             host.inbox.Put(std::move(message));
-                                           });
+    return std::make_unique<AssignmentRun>(
+        1, std::move(assignment), host.data, *host.listener, host.store,
+        [&host](v1::WorkerMessage message) {
+          host.inbox.Put(std::move(message));
+        },
+        [](const v1::Assignment& of, std::stop_token) {
+          return std::make_unique<SharedFolder>(of.checkpoint_root());
+        });
   }
   std::unique_ptr<AssignmentRun> Start(int stage) {
     return Start(stage, AssignmentOf(stage));

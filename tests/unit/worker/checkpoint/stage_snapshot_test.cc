@@ -23,12 +23,13 @@ using ::testing::HasSubstr;
 TEST(StageSnapshot, BringsBackEveryNumber) {
   for (const int64_t updates : {1, 2, 7}) {
     const TempDir folder;
+    SharedFolder store(folder.path());
     const auto state = Trained(updates);
     StageSnapshot snapshot;
     snapshot.Copy(updates, *state);
-    ASSERT_THAT(snapshot.Write(folder.path()), IsOk());
+    ASSERT_THAT(snapshot.Write(store), IsOk());
     StageState loaded(TrainedSpec());
-    ASSERT_THAT(LoadStage(folder.path(), updates, &loaded), IsOk());
+    ASSERT_THAT(LoadStage(store, updates, &loaded), IsOk());
     ExpectSame(*state, loaded);
   }
 }
@@ -62,27 +63,29 @@ TEST(StageSnapshot, AForeignSnapshotIsRefused) {
 
 TEST(StageSnapshot, HoldsTheCutNotWhatCameAfter) {
   const TempDir folder;
+  SharedFolder store(folder.path());
   const auto state = Trained(5);
   StageSnapshot snapshot;
   snapshot.Copy(5, *state);
   std::fill_n(state->stash().SlotFor(6), state->table().size(), -1.0f);
   state->stash().Publish(6);
-  ASSERT_THAT(snapshot.Write(folder.path()), IsOk());
+  ASSERT_THAT(snapshot.Write(store), IsOk());
   StageState loaded(TrainedSpec());
-  ASSERT_THAT(LoadStage(folder.path(), 5, &loaded), IsOk());
+  ASSERT_THAT(LoadStage(store, 5, &loaded), IsOk());
   ExpectSame(*Trained(5), loaded);
 }
 
 // Weights may still be finite when a moment has overflowed.
 TEST(StageSnapshot, RefusesToWriteWhatIsNotFinite) {
   const TempDir folder;
+  SharedFolder store(folder.path());
   const auto state = Trained(1);
   std::vector<float> grads(static_cast<size_t>(state->table().size()), 1e25f);
   state->Advance(2, 0, 1.0, false, grads.data());
   EXPECT_TRUE(state->weights_finite());
   StageSnapshot snapshot;
   snapshot.Copy(2, *state);
-  EXPECT_THAT(snapshot.Write(folder.path()),
+  EXPECT_THAT(snapshot.Write(store),
               StatusIs(absl::StatusCode::kFailedPrecondition,
                        HasSubstr("optimizer/layer-")));
 }
@@ -91,16 +94,17 @@ TEST(StageSnapshot, RefusesToWriteWhatIsNotFinite) {
 // weights and the optimizer's state, no more.
 TEST(StageSnapshot, AtItsOriginAStageNeedsNoFormerStages) {
   const TempDir folder;
+  SharedFolder store(folder.path());
   const auto state = Trained(7);
   StageSnapshot snapshot;
   snapshot.Copy(7, *state);
-  ASSERT_THAT(snapshot.Write(folder.path()), IsOk());
-  std::filesystem::remove_all(folder / "stash");
+  ASSERT_THAT(snapshot.Write(store), IsOk());
+  std::filesystem::remove_all(folder / (io::StepFolderName(7) + "/stash"));
   StageStateSpec other = TrainedSpec();
   other.schedule.origin = 7;
   other.update.mitigation = {.weight_prediction = true, .error_feedback = true};
   StageState loaded(other);
-  ASSERT_THAT(LoadStage(folder.path(), 7, &loaded), IsOk());
+  ASSERT_THAT(LoadStage(store, 7, &loaded), IsOk());
   EXPECT_EQ(loaded.stash().oldest(), 7);
   for (int64_t i = 0; i < state->table().size(); ++i) {
     ASSERT_EQ(loaded.newest()[i], state->newest()[i]);
@@ -117,48 +121,52 @@ TEST(StageSnapshot, AtItsOriginAStageNeedsNoFormerStages) {
   std::vector<float> grads(static_cast<size_t>(loaded.table().size()), 0.1f);
   loaded.Advance(8, 0, 1.0, false, grads.data());
   snapshot.Copy(8, loaded);
-  ASSERT_THAT(snapshot.Write(folder.path()), IsOk());
+  ASSERT_THAT(snapshot.Write(store), IsOk());
   StageState again(other);
-  ASSERT_THAT(LoadStage(folder.path(), 8, &again), IsOk());
+  ASSERT_THAT(LoadStage(store, 8, &again), IsOk());
   ExpectSame(loaded, again);
 }
 
 TEST(StageSnapshot, MissingStateIsAnErrorAnywhereElse) {
   const TempDir folder;
+  SharedFolder store(folder.path());
   const auto state = Trained(7);
   StageSnapshot snapshot;
   snapshot.Copy(7, *state);
-  ASSERT_THAT(snapshot.Write(folder.path()), IsOk());
+  ASSERT_THAT(snapshot.Write(store), IsOk());
   StageStateSpec other = TrainedSpec();
   other.update.mitigation = {.error_feedback = true};
   StageState feeds_back(other);
-  EXPECT_THAT(LoadStage(folder.path(), 7, &feeds_back),
+  EXPECT_THAT(LoadStage(store, 7, &feeds_back),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr(".u")));
   other = TrainedSpec();
   other.schedule.origin = 7;
   other.update.optimizer.rotation.source = RotationSource::kSecond;
-  std::filesystem::remove(folder / io::OptimizerFile(3));
+  std::filesystem::remove(folder /
+                          (io::StepFolderName(7) + "/" + io::OptimizerFile(3)));
   StageState rotates(other);
   EXPECT_THAT(
-      LoadStage(folder.path(), 7, &rotates),
+      LoadStage(store, 7, &rotates),
       StatusIs(absl::StatusCode::kNotFound, HasSubstr(io::OptimizerFile(3))));
 }
 
 TEST(StageSnapshot, MissingAndForeignFilesAreNamed) {
   const TempDir folder;
+  SharedFolder store(folder.path());
   const auto state = Trained(3);
   StageSnapshot snapshot;
   snapshot.Copy(3, *state);
-  ASSERT_THAT(snapshot.Write(folder.path()), IsOk());
+  ASSERT_THAT(snapshot.Write(store), IsOk());
   StageStateSpec wider = TrainedSpec();
   wider.stage.model.hidden = 16;
   StageState other(wider);
-  EXPECT_THAT(LoadStage(folder.path(), 3, &other),
+  EXPECT_THAT(LoadStage(store, 3, &other),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("layer-002.safetensors")));
-  std::filesystem::remove(folder / io::OptimizerFile(3));
+  std::filesystem::remove(folder /
+                          (io::StepFolderName(3) + "/" + io::OptimizerFile(3)));
   StageState loaded(TrainedSpec());
-  const absl::Status missing = LoadStage(folder.path(), 3, &loaded);
+  const absl::Status missing = LoadStage(store, 3, &loaded);
   EXPECT_THAT(missing, testing::Not(IsOk()));
   EXPECT_THAT(std::string(missing.message()), HasSubstr(io::OptimizerFile(3)));
 }
@@ -169,9 +177,9 @@ TEST(SnapshotWriter, WritesBehindAndRefusesASecondOfTheSameStage) {
   Signal signal;
   std::vector<SnapshotResult> results;
   {
-    SnapshotWriter writer(folder.path(), signal, [&](const SnapshotResult& r) {
-      results.push_back(r);
-    });
+    SharedFolder store(folder.path());
+    SnapshotWriter writer(
+        store, signal, [&](const SnapshotResult& r) { results.push_back(r); });
     ASSERT_TRUE(writer.Take(1, 2, *state));
     writer.Flush();
     ASSERT_EQ(results.size(), 1u);
@@ -198,7 +206,8 @@ TEST(SnapshotWriter, AFailedWriteIsReported) {
   const auto state = Trained(1);
   Signal signal;
   absl::Status status;
-  SnapshotWriter writer(folder / "file", signal,
+  SharedFolder store(folder / "file");
+  SnapshotWriter writer(store, signal,
                         [&](const SnapshotResult& r) { status = r.status; });
   ASSERT_TRUE(writer.Take(1, 1, *state));
   writer.Flush();

@@ -1,0 +1,223 @@
+// Runs as jobs of a real Slurm with four nodes: what `gimbal slurm render`
+// writes must carry a run through everything that a cluster does to it.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+
+#include "tests/slurm/slurm_cluster.h"
+#include "tests/support/train_fixture.h"
+
+namespace gimbal {
+namespace {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+using test_support::CommandResult;
+using test_support::CountOf;
+using test_support::Difference;
+using test_support::ReadText;
+using test_support::SlurmCluster;
+
+// Long enough for what is done to the jobs meanwhile, though nothing depends on
+// it: each test waits for what it needs, and says so when the run was over.
+constexpr char kSteps[] = "run.steps=6000";
+
+class Slurm : public test_support::TrainFixture {
+ protected:
+  static void SetUpTestSuite() {
+    if (SlurmCluster::Missing().empty()) {
+      cluster = std::make_unique<SlurmCluster>(4);
+      ready = cluster->Ready();
+    }
+  }
+  static void TearDownTestSuite() { cluster.reset(); }
+
+  void SetUp() override {
+    if (!SlurmCluster::Missing().empty())
+      GTEST_SKIP() << SlurmCluster::Missing();
+    ASSERT_TRUE(ready) << cluster->Logs();
+    MustTrain("undisturbed", {"--workers", "1", "--set", kSteps, "--set",
+                              "checkpoint.every=200", "--set",
+                              "cluster.grace=20s", "--set", "eval.every=500"});
+    config_ = ReadText(folder_ / "undisturbed/config.yaml");
+  }
+
+  void TearDown() override {
+    if (!HasFailure()) return;
+    for (const auto& entry :
+         std::filesystem::directory_iterator(folder_.path())) {
+      const std::string path = entry.path();
+      if (path.ends_with(".out"))
+        ADD_FAILURE() << path << "\n" << ReadText(path);
+    }
+    ADD_FAILURE() << cluster->Logs();
+  }
+
+  // Renders a job of the undisturbed run with another `from` -> `to` in its
+  // config, and submits it.
+  std::string Submit(const std::string& run,
+                     const std::vector<std::string>& more,
+                     const std::string& from = "", const std::string& to = "") {
+    std::string config = config_;
+    if (!from.empty()) config.replace(config.find(from), from.size(), to);
+    std::ofstream(folder_ / (run + ".yaml")) << config;
+    std::vector<std::string> argv = {
+        "gimbal",    "slurm",       "render", folder_ / (run + ".yaml"),
+        "--run-dir", folder_ / run, "--out",  folder_ / (run + ".sbatch")};
+    argv.insert(argv.end(), more.begin(), more.end());
+    const CommandResult rendered = test_support::Run(argv);
+    EXPECT_EQ(rendered.exit_code, 0) << rendered.output;
+    const std::string job =
+        cluster->Submit(folder_ / (run + ".sbatch"), folder_.path());
+    EXPECT_NE(job, "");
+    return job;
+  }
+
+  template <typename Condition>
+  bool Await(const Condition& condition, seconds timeout = seconds(120)) {
+    const auto deadline = steady_clock::now() + timeout;
+    while (!condition()) {
+      if (steady_clock::now() > deadline) return false;
+      std::this_thread::sleep_for(milliseconds(50));
+    }
+    return true;
+  }
+
+  bool HasRows(const std::string& run, int64_t rows) {
+    return Await([&] {
+      const std::string text = ReadText(folder_ / (run + "/metrics.jsonl"));
+      return std::count(text.begin(), text.end(), '\n') >= rows;
+    });
+  }
+
+  // Pids of the workers by their names.
+  std::map<std::string, int> Workers(const std::string& run) {
+    const CommandResult status = test_support::Run(
+        {"gimbal", "status", "--run-dir", folder_ / run, "--json"});
+    const json view = json::parse(status.output, nullptr, false);
+    std::map<std::string, int> pids;
+    if (status.exit_code != 0 || view.is_discarded()) return pids;
+    for (const json& worker : view.at("workers")) {
+      pids[worker.at("name")] = worker.at("pid");
+    }
+    return pids;
+  }
+
+  void ExpectTheSameNumbers(const std::string& run) {
+    EXPECT_EQ(Difference(NumbersOf(run), NumbersOf("undisturbed")), "");
+  }
+
+  std::string Events(const std::string& run) {
+    return ReadText(folder_ / (run + "/events.jsonl"));
+  }
+
+  static inline std::unique_ptr<SlurmCluster> cluster;
+  static inline bool ready = false;
+  std::string config_;
+};
+
+// The variable of a process, as its /proc says.
+std::string VariableOf(int pid, const std::string& name) {
+  const std::string all =
+      '\0' + ReadText("/proc/" + std::to_string(pid) + "/environ");
+  const size_t at = all.find('\0' + name + "=");
+  if (at == std::string::npos) return "";
+  return std::string(all.c_str() + at + name.size() + 2);
+}
+
+// Side by side on the same nodes: one loses the step of a worker, the other is
+// told that its time is up.
+TEST_F(Slurm, OneJobLosesAWorkerAnotherOneItsTime) {
+  const std::string killed = Submit("killed", {});
+  const std::string moved =
+      Submit("interrupted", {"--nodes", "2", "--gpus", "1"});
+  ASSERT_TRUE(HasRows("killed", 100));
+  ASSERT_TRUE(HasRows("interrupted", 250));
+
+  const std::map<std::string, int> before = Workers("killed");
+  ASSERT_EQ(before.size(), 4u) << Events("killed");
+  const std::string step = cluster->StepNamed(killed, "worker-2");
+  ASSERT_NE(step, "");
+  cluster->Slurm({"scancel", "--signal=KILL", step});
+  std::set<std::string> gpus;
+  for (const auto& [name, pid] : Workers("interrupted")) {
+    gpus.insert(VariableOf(pid, "SLURMD_NODENAME") + ":" +
+                VariableOf(pid, "CUDA_VISIBLE_DEVICES"));
+  }
+  EXPECT_EQ(gpus, (std::set<std::string>{"n1:0", "n1:1", "n2:0", "n2:1"}));
+  // As --signal and a preemption do.
+  cluster->Slurm({"scancel", "--batch", "--signal=USR1", moved});
+
+  std::map<std::string, int> after;
+  EXPECT_TRUE(Await([&] {
+    after = Workers("killed");
+    return after.size() == 4 && after["worker-2"] != before.at("worker-2");
+  })) << Events("killed");
+  for (const char* name : {"worker-0", "worker-1", "worker-3"}) {
+    EXPECT_EQ(after[name], before.at(name)) << name;
+  }
+
+  ASSERT_TRUE(
+      Await([&] { return cluster->JobField(moved, "Restarts") == "1"; }));
+  // Without the pause that Slurm makes before a job that goes back.
+  EXPECT_TRUE(Await([&] {
+    cluster->Slurm({"scontrol", "update", "jobid=" + moved, "StartTime=now"});
+    return cluster->JobField(moved, "JobState") != "PENDING";
+  }));
+  for (const std::string& job : {killed, moved}) {
+    EXPECT_TRUE(cluster->WaitForState(job, "COMPLETED", seconds(240)));
+  }
+  ExpectTheSameNumbers("killed");
+  ExpectTheSameNumbers("interrupted");
+  for (const json& stage : Summary("killed").at("stages")) {
+    EXPECT_EQ(stage.at("restarts"), stage.at("stage") == 2 ? 1 : 0) << stage;
+  }
+  const std::vector<int64_t> starts = StartsOf("interrupted");
+  ASSERT_EQ(starts.size(), 2u) << Events("interrupted");
+  EXPECT_EQ(starts[0], 0);
+  EXPECT_GE(starts[1], 250) << "went on at the checkpoint of its end";
+}
+
+// A machine loses power: the spare on another node takes its stage, the job and
+// all other processes stay.
+TEST_F(Slurm, TheStageOfALostNodeMoves) {
+  const std::string job =
+      Submit("lost", {"--workers", "3"}, "spares: 0", "spares: 1");
+  ASSERT_TRUE(HasRows("lost", 100));
+  std::map<std::string, int> before;
+  ASSERT_TRUE(Await([&] {
+    before = Workers("lost");
+    return before.size() == 4;
+  })) << Events("lost");
+  // The script and the coordinator are on the first node.
+  const int worker = before.at("worker-1");
+  ASSERT_EQ(VariableOf(worker, "SLURMD_NODENAME"), "n2");
+  cluster->StopNode(2);
+  std::ifstream stat("/proc/" + std::to_string(worker) + "/stat");
+  std::string word;
+  int daemon = 0;
+  stat >> word >> word >> word >> daemon;
+  ASSERT_GT(daemon, 1);
+  kill(daemon, SIGKILL);  // slurmstepd
+  kill(worker, SIGKILL);
+  EXPECT_TRUE(cluster->WaitForState(job, "COMPLETED", seconds(240)));
+  ExpectTheSameNumbers("lost");
+  const std::string events = Events("lost");
+  EXPECT_EQ(CountOf("every stage goes back", events), 0) << events;
+  EXPECT_EQ(Summary("lost").at("recoveries").size(), 1u);
+  EXPECT_EQ(cluster->JobField(job, "Restarts"), "0");
+  cluster->StartNode(2);
+  EXPECT_TRUE(cluster->Ready()) << "a node that comes back is used again";
+}
+
+}  // namespace
+}  // namespace gimbal
