@@ -229,6 +229,7 @@ void Coordinator::Impl::PublishStatus() {
     shown.set_what(decision.what);
     shown.set_reason(decision.reason);
   }
+  status.set_unix_seconds(clock.UnixSeconds());
   metrics->OnStatus(status);
   board.Publish(std::move(status));
 }

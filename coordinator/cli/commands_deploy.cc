@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "coordinator/cli/commands.h"
+#include "coordinator/cli/doctor.h"
 #include "coordinator/cli/options.h"
 #include "coordinator/cli/slurm.h"
 
@@ -57,10 +58,34 @@ void AddSlurm(CLI::App& app, int* exit_code) {
   verb->callback([=] { *exit_code = RunSlurmRender(*options); });
 }
 
+void AddDoctor(CLI::App& app, int* exit_code) {
+  CLI::App* verb = app.add_subcommand(
+      "doctor",
+      "Checks a node, and a config on it, before a run: one line per check, "
+      "with what to\ndo. Exit code 2 when one failed.");
+  auto options = std::make_shared<DoctorOptions>();
+  verb->add_option("CONFIG", options->config_path,
+                   "config of the run; without one the node alone is checked");
+  verb->add_option("--run-dir", options->run_dir,
+                   "folder of the run [the working folder]");
+  verb->add_option("--coordinator", options->coordinator,
+                   "HOST:PORT of a running coordinator to reach");
+  verb->add_option("--workers", options->workers, "workers on this node")
+      ->capture_default_str()
+      ->check(WholeNumber(1));
+  verb->add_option("--gpus", options->gpus, "GPUs that have to be there")
+      ->capture_default_str()
+      ->check(WholeNumber(0));
+  verb->add_flag("--json", options->json, "print JSON");
+  verb->footer("Example:\n  gimbal doctor my.yaml --run-dir runs/a");
+  verb->callback([=] { *exit_code = RunDoctor(*options); });
+}
+
 }  // namespace
 
 void AddDeployCommands(CLI::App& app, int* exit_code) {
   AddSlurm(app, exit_code);
+  AddDoctor(app, exit_code);
 }
 
 }  // namespace gimbal::cli

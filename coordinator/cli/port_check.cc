@@ -53,9 +53,14 @@ absl::Status CheckPortFree(const std::string& key, const std::string& address) {
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found,
                                                                  &freeaddrinfo);
   if (const int error = TryBind(*found); error != 0) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        key, ": cannot listen on ", address, ": ", std::strerror(error),
-        "; choose another port, or 0 for a free one"));
+    const std::string what = absl::StrCat(key, ": cannot listen on ", address,
+                                          ": ", std::strerror(error));
+    if (error == EADDRNOTAVAIL) {
+      return absl::NotFoundError(
+          absl::StrCat(what, "; expected an address of this machine"));
+    }
+    return absl::FailedPreconditionError(
+        absl::StrCat(what, "; choose another port, or 0 for a free one"));
   }
   return absl::OkStatus();
 }

@@ -10,7 +10,7 @@
 namespace gimbal::cli {
 
 // FAILED_PRECONDITION, naming the config key and the address, when something
-// listens on HOST:PORT already or HOST is not of this machine;
+// listens on HOST:PORT already; NOT_FOUND when HOST is not of this machine;
 // INVALID_ARGUMENT for what is no address. Port 0 stands for any free one.
 absl::Status CheckPortFree(const std::string& key, const std::string& address);
 

@@ -111,6 +111,13 @@ case $*,${SLURM_RESTART_COUNT:-0} in
 esac
 mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
 mkdir -p "$run_dir/logs" || exit 2
+# A node that cannot do its part shall be known before the run is.
+if ! srun --nodes="$SLURM_NNODES" --ntasks-per-node=1 --overlap --label \
+    "$bin/gimbal" doctor /dev/stdin --run-dir "$run_dir" \
+    --workers "$workers_per_node" "${doctor_options[@]}" <"$config"; then
+  log "the nodes are not fit for the run (gimbal doctor, above)"
+  exit 2
+fi
 start_coordinator "$(address_of "${nodes[0]}"):0"
 await_address
 keepers=()
@@ -264,6 +271,7 @@ std::string Directives(const SlurmJob& job, const v1::RunConfig& config,
 std::string Settings(const SlurmJob& job, const v1::RunConfig& config,
                      int workers, int nodes, int cpus) {
   const int spares = config.cluster().spares();
+  const int gpus_per_node = job.gpus * CeilDiv(workers + spares, nodes);
   std::vector<std::string> step = {absl::StrCat("--cpus-per-task=", cpus),
                                    "--cpu-bind=cores"};
   if (job.gpus > 0) step.push_back(absl::StrCat("--gpus-per-task=", job.gpus));
@@ -276,6 +284,7 @@ std::string Settings(const SlurmJob& job, const v1::RunConfig& config,
       "readonly workers_per_node=", CeilDiv(workers + spares, nodes), "\n",
       "readonly requeue=", job.requeue ? "yes" : "no", "\n",
       "readonly step_options=(", absl::StrJoin(step, " "), ")\n",
+      "readonly doctor_options=(--gpus ", gpus_per_node, ")\n",
       "readonly worker_options=(--stop-signals '",
       absl::StrJoin(config.cluster().stop_signals(), ","), "')\n");
 }
