@@ -68,6 +68,35 @@ TEST(SafetensorsTest, ReadsBackEveryBit) {
   EXPECT_THAT(file.Read("none", Shape{0, 5}, nullptr), IsOk());
 }
 
+TEST(SafetensorsTest, TheSameFromItsContent) {
+  const TempDir dir;
+  const std::vector<float> data = {1, 2, 3};
+  const std::vector<TensorView> tensors = {{"a", {3}, data.data()}};
+  std::string content;
+  ASSERT_OK_AND_ASSIGN(
+      const WrittenFile formatted,
+      FormatSafetensors("x", tensors, {}, [&](const void* bytes, size_t size) {
+        content.append(static_cast<const char*>(bytes), size);
+        return absl::OkStatus();
+      }));
+  ASSERT_OK_AND_ASSIGN(const WrittenFile written,
+                       WriteSafetensors(dir / "x", tensors, {}));
+  EXPECT_EQ(formatted.sha256, written.sha256);
+  EXPECT_EQ(*ReadFile(dir / "x"), content);
+  ASSERT_OK_AND_ASSIGN(const SafetensorsFile file,
+                       SafetensorsFile::FromContent("far/x", content));
+  std::vector<float> back(3);
+  EXPECT_THAT(file.Read("a", Shape{3}, back.data()), IsOk());
+  EXPECT_EQ(back, data);
+  EXPECT_THAT(SafetensorsFile::FromContent("far/x", content.substr(0, 20)),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("far/x")));
+  EXPECT_THAT(FormatSafetensors("x", tensors, {},
+                                [](const void*, size_t) {
+                                  return absl::DataLossError("full");
+                                }),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("full")));
+}
+
 TEST(SafetensorsTest, WritesTheSameBytesForTheSameTensors) {
   const TempDir dir;
   const std::vector<float> data(3'000'000, 0.25f);

@@ -1,0 +1,107 @@
+// `gimbal doctor` as a user runs it, and scripts for Slurm as shells read them.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "tests/support/train_fixture.h"
+
+namespace gimbal {
+namespace {
+
+using nlohmann::json;
+using test_support::Command;
+using test_support::CommandResult;
+using test_support::ReadText;
+using test_support::Run;
+
+class Doctor : public test_support::TrainFixture {
+ protected:
+  // The health of each check; exit code under "code".
+  std::map<std::string, std::string> Examine(std::vector<std::string> more) {
+    std::vector<std::string> argv = {"gimbal", "doctor", "--json"};
+    argv.insert(argv.end(), more.begin(), more.end());
+    const CommandResult result = Run(argv);
+    std::map<std::string, std::string> healths = {
+        {"code", std::to_string(result.exit_code)}};
+    const json report = json::parse(result.output, nullptr, false);
+    if (report.is_discarded()) {
+      ADD_FAILURE() << result.output;
+      return healths;
+    }
+    for (const json& check : report.at("checks")) {
+      EXPECT_NE(check.at("text"), "");
+      std::string& health = healths[check.at("check")];
+      if (health.empty() || health == "ok") health = check.at("health");
+    }
+    return healths;
+  }
+};
+
+TEST_F(Doctor, AFitNodePassesAndNothingIsLeftBehind) {
+  auto healths =
+      Examine({folder_ / "config.yaml", "--run-dir", folder_ / "run"});
+  EXPECT_EQ(healths["code"], "0");
+  for (const char* check : {"gpu", "ports", "run folder", "checkpoints", "disk",
+                            "data", "memory"}) {
+    EXPECT_EQ(healths[check], "ok") << check;
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
+  EXPECT_EQ(Examine({})["code"], "0");
+}
+
+TEST_F(Doctor, WhatIsWrongFailsAndTheRestIsStillChecked) {
+  std::filesystem::remove(folder_ / "corpus.txt");
+  auto healths = Examine({folder_ / "config.yaml", "--run-dir",
+                          folder_ / "config.yaml/run", "--gpus", "99"});
+  EXPECT_EQ(healths["code"], "2");
+  for (const char* check : {"data", "gpu", "run folder"}) {
+    EXPECT_EQ(healths[check], "fail") << check;
+  }
+  EXPECT_EQ(healths["ports"], "ok");
+  const CommandResult typo = Run({"gimbal", "doctor", folder_ / "none.yaml"});
+  EXPECT_EQ(typo.exit_code, 2);
+  EXPECT_NE(typo.output.find("none.yaml"), std::string::npos) << typo.output;
+}
+
+TEST_F(Doctor, ReachesACoordinatorAndItsClock) {
+  Command coordinator({"gimbal-coordinator", "--config",
+                       folder_ / "config.yaml", "--run-dir", folder_ / "run"});
+  while (CoordinatorPid("run") == 0 && coordinator.Running()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  const std::string address =
+      json::parse(ReadText(folder_ / "run/coordinator.json")).at("address");
+  auto healths = Examine({"--coordinator", address});
+  EXPECT_EQ(healths["coordinator"], "ok");
+  EXPECT_EQ(healths["clock"], "ok");
+  EXPECT_EQ(healths["code"], "0");
+  EXPECT_EQ(Examine({"--coordinator", "127.0.0.1:1"})["coordinator"], "fail");
+}
+
+// Of a config with all that changes the script.
+TEST_F(Doctor, TheScriptForSlurmIsCleanShell) {
+  if (!std::filesystem::exists("/usr/bin/shellcheck")) {
+    GTEST_SKIP() << "shellcheck is not installed";
+  }
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{},
+        {"--gpus", "2", "--nodes", "2", "--exclusive", "--time", "1-0", "--mem",
+         "8G", "--partition", "p", "--option=--account=x", "--no-requeue"}}) {
+    std::vector<std::string> argv = {
+        "gimbal",    "slurm",          "render", folder_ / "config.yaml",
+        "--run-dir", folder_ / "it's", "--out",  folder_ / "job.sbatch"};
+    argv.insert(argv.end(), more.begin(), more.end());
+    const CommandResult rendered = Run(argv);
+    ASSERT_EQ(rendered.exit_code, 0) << rendered.output;
+    const CommandResult checked =
+        Run({"/usr/bin/shellcheck", folder_ / "job.sbatch"});
+    EXPECT_EQ(checked.exit_code, 0) << checked.output;
+  }
+}
+
+}  // namespace
+}  // namespace gimbal
