@@ -17,6 +17,7 @@
 #include "common/config/paths.h"
 #include "common/io/file.h"
 #include "common/net/address.h"
+#include "common/obs/build_info.h"
 #include "common/obs/health.h"
 #include "common/obs/http_server.h"
 #include "common/rpc/credentials.h"
@@ -25,6 +26,7 @@
 #include "coordinator/live_effects.h"
 #include "coordinator/planner/placement.h"
 #include "coordinator/run/run_controller.h"
+#include "coordinator/scrape_targets.h"
 #include "coordinator/service/admin_service.h"
 #include "coordinator/service/checkpoint_service.h"
 #include "coordinator/service/control_service.h"
@@ -32,7 +34,6 @@
 #include "coordinator/service/status_board.h"
 #include "coordinator/store/run_folder.h"
 #include "coordinator/summary.h"
-#include "worker/pipeline/specs.h"
 
 namespace gimbal::coordinator {
 namespace {
@@ -81,8 +82,11 @@ struct Coordinator::Impl {
   std::optional<CoordinatorMetrics> metrics;
   std::optional<LiveEffects> effects;
   std::optional<RunController> run;
+  std::optional<ScrapeTargets> targets;
+  base::Stopwatch since_start;
   base::SteadyTime flushed;
-  bool over = false;  // of the loop
+  bool over = false;     // of the loop
+  bool trained = false;  // all stages ran once
   bool loop_started = false;
   std::promise<int> exit_code;
   bool announced = false;
@@ -122,6 +126,7 @@ absl::Status Coordinator::Impl::BindPorts() {
   GIMBAL_ASSIGN_OR_RETURN(http,
                           obs::HttpServer::Start(cluster.metrics_listen()));
   health.Serve(*http);
+  obs::ShowBuildInfo(http->registry());
   control = MakeControlService(loop, core);
   admin = MakeAdminService(
       loop, board,
@@ -159,8 +164,7 @@ absl::Status Coordinator::Impl::TakeUpRun() {
   catalogue.emplace(root, folder->identity.run_id, config.checkpoint().keep(),
                     config.pipeline().origin());
   GIMBAL_RETURN_IF_ERROR(catalogue->Claim());
-  metrics.emplace(http->registry(), folder->identity.run_id,
-                  worker::TokensPerUpdate(config));
+  metrics.emplace(http->registry(), folder->identity.run_id, config);
   effects.emplace(*folder, *catalogue, core.sessions, *metrics,
                   config.model().layers(), plan, clock);
   GIMBAL_ASSIGN_OR_RETURN(const std::string numerics,
@@ -175,7 +179,12 @@ absl::Status Coordinator::Impl::TakeUpRun() {
               *effects);
   GIMBAL_RETURN_IF_ERROR(run->Open());
   over_before = run->exit_code() == 0;
+  targets.emplace(options.run_dir, http->address());
   core.run = &*run;
+  core.answered = [this](const char* method, const absl::Status& status,
+                         base::Seconds taken) {
+    metrics->OnCall(method, status, taken);
+  };
   PublishStatus();
   return absl::OkStatus();
 }
@@ -197,6 +206,7 @@ absl::Status Coordinator::Impl::Announce() {
       options.run_dir + "/coordinator.json", json.dump() + "\n"));
   announced = true;
   health.SetWaiting("");
+  metrics->OnStarted("serve", base::Seconds(since_start.Lap()));
   base::LogInfo(absl::StrCat("run ", folder->identity.run_id, " serves at ",
                              server->address(), ", HTTP at ", http->address()));
   return absl::OkStatus();
@@ -231,6 +241,11 @@ void Coordinator::Impl::PublishStatus() {
   }
   status.set_unix_seconds(clock.UnixSeconds());
   metrics->OnStatus(status);
+  if (!trained && status.state() == v1::RUN_STATE_RUNNING) {
+    trained = true;
+    metrics->OnStarted("train", base::Seconds(since_start.Lap()));
+  }
+  if (targets.has_value()) targets->Publish(status);
   board.Publish(std::move(status));
 }
 
@@ -239,7 +254,9 @@ absl::StatusOr<v1::CommandResponse> Coordinator::Impl::Command(
   if (core.run == nullptr) {
     return absl::UnavailableError("the coordinator is starting");
   }
+  base::Stopwatch watch;
   auto response = core.run->Command(request, clock.Now());
+  metrics->OnCall("Command", response.status(), base::Seconds(watch.Lap()));
   if (!over) PublishStatus();
   return response;
 }

@@ -1,12 +1,14 @@
 #include "coordinator/live_effects.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
+#include "common/io/checkpoint_layout.h"
 #include "common/net/secret.h"
 
 namespace gimbal::coordinator {
@@ -64,6 +66,7 @@ absl::StatusOr<int64_t> LiveEffects::Next(Counter counter) {
 
 void LiveEffects::Record(const std::string& what, const std::string& reason) {
   // Reasons may quote bytes of a damaged file, which no message could carry.
+  metrics_.OnDecision();
   const StoredDecision decision{clock_.UnixSeconds(), base::ValidUtf8(what),
                                 base::ValidUtf8(reason)};
   base::LogInfo(absl::StrCat(decision.what, ": ", decision.reason));
@@ -81,11 +84,16 @@ void LiveEffects::StageRestarted(int stage, Loss loss) {
 }
 
 void LiveEffects::SaveRecovery(int64_t number, const Recovery& recovery) {
+  if (recovery.recovered_seconds > 0) {
+    metrics_.OnRecovery(recovery.stage,
+                        recovery.recovered_seconds - recovery.detected_seconds);
+  }
   const absl::Status saved = folder_.store->SaveRecovery(number, recovery);
   if (!saved.ok()) base::LogWarning(saved.ToString());
 }
 
 absl::Status LiveEffects::SaveRefreshChange(const RefreshChange& change) {
+  metrics_.OnRefreshChange();
   return folder_.store->AddRefreshChange(change);
 }
 
@@ -147,7 +155,10 @@ absl::Status LiveEffects::CommitCheckpoint(const CheckpointContent& content) {
                          .files = content.files}));
   int64_t bytes = 0;
   for (const v1::CheckpointFile& file : content.files) bytes += file.bytes();
-  metrics_.OnCheckpoint(bytes, content.seconds, clock_.UnixSeconds());
+  metrics_.OnCheckpoint({.update = content.update,
+                         .bytes = bytes,
+                         .unix_seconds = clock_.UnixSeconds(),
+                         .seconds = content.seconds});
   // The checkpoint counts, noted or not.
   const absl::Status noted =
       folder_.store->AddCheckpoint(content.update, clock_.UnixSeconds());
@@ -166,6 +177,25 @@ void LiveEffects::RemoveUnfinishedCheckpoints() {
       !removed.ok()) {
     base::LogWarning(removed.ToString());
   }
+}
+
+// One of an earlier life: its size and age are those of its files.
+void LiveEffects::ShowCheckpoint(int64_t update) {
+  namespace fs = std::filesystem;
+  const fs::path folder = catalogue_.Folder(update);
+  std::error_code error;
+  const auto committed = fs::last_write_time(folder / io::kCommitFile, error);
+  if (error) return;
+  int64_t bytes = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(folder, error)) {
+    if (entry.is_regular_file(error)) {
+      bytes += static_cast<int64_t>(entry.file_size(error));
+    }
+  }
+  const base::Seconds age = fs::file_time_type::clock::now() - committed;
+  metrics_.OnCheckpoint({.update = update,
+                         .bytes = bytes,
+                         .unix_seconds = clock_.UnixSeconds() - age.count()});
 }
 
 absl::StatusOr<int64_t> LiveEffects::NewestCheckpoint() {
@@ -194,6 +224,7 @@ absl::StatusOr<int64_t> LiveEffects::NewestCheckpoint() {
         " --out NEW_RUN_DIR` goes over to them again, from update ",
         newest.update));
   }
+  if (newest.update > 0) ShowCheckpoint(newest.update);
   // For people: the run goes on without it, on a full disk too.
   if (const absl::Status named = catalogue_.SetLatest(newest.update);
       !named.ok()) {

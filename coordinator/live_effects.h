@@ -46,6 +46,8 @@ class LiveEffects final : public RunEffects {
   const std::deque<StoredDecision>& decisions() const { return decisions_; }
 
  private:
+  void ShowCheckpoint(int64_t update);
+
   RunFolder& folder_;
   const Catalogue& catalogue_;
   SessionHub& sessions_;

@@ -3,33 +3,43 @@
 #include <prometheus/counter.h>
 #include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
-#include <prometheus/registry.h>
 
+#include <algorithm>
+#include <functional>
+#include <map>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
+#include "common/base/duration.h"
+#include "common/base/process.h"
+#include "coordinator/metric_maker.h"
 #include "coordinator/run/run_state.h"
+#include "worker/pipeline/specs.h"
 
 namespace gimbal::coordinator {
 namespace {
 
-using prometheus::BuildCounter;
-using prometheus::BuildGauge;
-using prometheus::BuildHistogram;
+using prometheus::Gauge;
 using prometheus::Histogram;
-using prometheus::Registry;
+using Buckets = Histogram::BucketBoundaries;
+using Total = prometheus::Counter;  // coordinator::Counter is another thing
+using Maker = MetricMaker;
 
-auto& MakeGauge(Registry& registry, const char* name, const char* help) {
-  return BuildGauge().Name(name).Help(help).Register(registry);
-}
+const Buckets kStaleness = {0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64};
+const Buckets kCheckpointSeconds = {0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100};
+const Buckets kRecoverySeconds = {0.1, 0.3, 1, 3, 10, 30, 100, 300};
+const Buckets kCallSeconds = {0.0001, 0.0003, 0.001, 0.003, 0.01,
+                              0.03,   0.1,    0.3,   1,     3};
 
-auto& MakeCounter(Registry& registry, const char* name, const char* help) {
-  return BuildCounter().Name(name).Help(help).Register(registry);
-}
-
-auto& MakeHistogram(Registry& registry, const char* name, const char* help) {
-  return BuildHistogram().Name(name).Help(help).Register(registry);
-}
+constexpr const char* kMethods[] = {"Register", "Session", "Command"};
+// Of the services' documented answers; any other is an "other".
+constexpr std::pair<absl::StatusCode, const char*> kCodes[] = {
+    {absl::StatusCode::kUnavailable, "unavailable"},
+    {absl::StatusCode::kAborted, "aborted"},
+    {absl::StatusCode::kFailedPrecondition, "failed_precondition"},
+    {absl::StatusCode::kInvalidArgument, "invalid_argument"},
+    {absl::StatusCode::kUnknown, "other"}};
 
 const char* NameOf(Loss loss) {
   switch (loss) {
@@ -43,145 +53,307 @@ const char* NameOf(Loss loss) {
   return "";
 }
 
-const Histogram::BucketBoundaries kStalenessBuckets = {0, 1,  2,  3,  4,  6,
-                                                       8, 12, 16, 24, 32, 64};
-const Histogram::BucketBoundaries kCheckpointSeconds = {0.01, 0.03, 0.1, 0.3, 1,
-                                                        3,    10,   30,  100};
+std::string StateLabel(v1::RunState state) {
+  return absl::AsciiStrToLower(ShortName(state));
+}
 
 }  // namespace
 
-CoordinatorMetrics::CoordinatorMetrics(Registry& registry, std::string run,
-                                       int64_t tokens_per_update)
-    : run_(std::move(run)),
-      tokens_per_update_(static_cast<double>(tokens_per_update)),
-      loss_(MakeGauge(registry, "gimbal_train_loss",
-                      "Mean loss of the newest update")),
-      valid_loss_(MakeGauge(registry, "gimbal_valid_loss",
-                            "Newest loss on held-out data")),
-      grad_norm_(MakeGauge(registry, "gimbal_train_grad_norm",
-                           "Gradient norm over all stages, before clipping")),
-      learning_rate_(MakeGauge(registry, "gimbal_train_learning_rate",
-                               "Learning rate of the newest update")),
-      tokens_(MakeCounter(registry, "gimbal_train_tokens_total",
-                          "Tokens trained on, repeated work included")),
-      not_finite_(MakeCounter(registry, "gimbal_train_nonfinite_total",
-                              "Minibatches left out because of a loss, "
-                              "gradient or weight that was not finite")),
-      skipped_(MakeCounter(registry, "gimbal_train_skipped_updates_total",
-                           "Updates whose minibatches were left out")),
-      staleness_(MakeGauge(registry, "gimbal_stage_staleness_updates",
-                           "Measured staleness of the newest update")),
-      staleness_histogram_(MakeHistogram(registry, "gimbal_stage_staleness",
-                                         "Measured staleness of all updates")),
-      weight_version_(MakeGauge(registry, "gimbal_stage_weight_version",
-                                "Newest update applied")),
-      basis_period_(MakeGauge(registry, "gimbal_stage_basis_period_updates",
-                              "Updates between two basis refreshes")),
-      basis_offdiagonal_(
-          MakeGauge(registry, "gimbal_stage_basis_offdiagonal_ratio",
-                    "How far the gradient's statistics had moved away from "
-                    "the worst basis when it was last refreshed; 0: aligned")),
-      basis_orthogonality_(
-          MakeGauge(registry, "gimbal_stage_basis_orthogonality_error",
-                    "Deviation of the worst basis from orthonormality")),
-      updates_(MakeCounter(registry, "gimbal_stage_updates_total",
-                           "Updates done, repeated work included")),
-      restarts_(MakeCounter(registry, "gimbal_stage_restarts_total",
-                            "Times the stage had to start again")),
-      run_state_(MakeGauge(registry, "gimbal_run_state",
-                           "1 for the state that the run is in")),
-      workers_(MakeGauge(registry, "gimbal_workers", "Workers by state")),
-      checkpoint_duration_(
-          MakeHistogram(registry, "gimbal_checkpoint_duration_seconds",
-                        "From the cut to the last byte, slowest stage")),
-      checkpoint_bytes_(MakeGauge(registry, "gimbal_checkpoint_bytes",
-                                  "Size of the newest checkpoint")),
-      checkpoint_success_(MakeGauge(
-          registry, "gimbal_checkpoint_last_success_timestamp_seconds",
-          "When the newest checkpoint was committed")),
-      checkpoint_failures_(MakeCounter(registry,
-                                       "gimbal_checkpoint_failures_total",
-                                       "Checkpoints that were given up")) {
-  checkpoint_failures_.Add(Run());
+struct CoordinatorMetrics::Impl {
+  using Late = std::function<void(double)>;
+
+  struct Stage {
+    Gauge *delay, *weight_version, *restarts_left, *heartbeat_age;
+    Late staleness, period, offdiagonal, orthogonality;
+    Histogram *staleness_histogram, *recovery;
+    Total* updates;
+    std::map<Loss, Total*> restarts;
+  };
+  struct Method {
+    Histogram* seconds;
+    std::map<absl::StatusCode, Total*> errors;
+  };
+
+  Impl(prometheus::Registry& registry, const std::string& run,
+       const v1::RunConfig& config);
+  void MakeTraining(Maker& maker);
+  void MakeStage(Maker& maker, int number);
+  void MakeControl(Maker& maker);
+  void MakeCheckpoints(Maker& maker);
+
+  const v1::RunConfig config;
+  const double tokens_per_update;
+  std::vector<Stage> stages;
+  Late loss, valid_loss, grad_norm, learning_rate, update;
+  Gauge* final_update = nullptr;
+  Total *tokens = nullptr, *not_finite = nullptr;
+  std::map<std::string, Total*> skipped;  // by LeftOut::kind
+  std::map<v1::RunState, Gauge*> run_state;
+  std::map<std::string, Gauge*> workers;  // by state
+  Gauge* resident = nullptr;
+  Total *refresh_changes = nullptr, *decisions = nullptr;
+  std::map<std::string, Method> methods;
+  std::map<std::string, Late> startup;  // by phase
+  Histogram* checkpoint_seconds = nullptr;
+  Late checkpoint_bytes, checkpoint_time, checkpoint_update;
+  Total* checkpoint_failures = nullptr;
+};
+
+CoordinatorMetrics::Impl::Impl(prometheus::Registry& registry,
+                               const std::string& run,
+                               const v1::RunConfig& config)
+    : config(config),
+      tokens_per_update(static_cast<double>(worker::TokensPerUpdate(config))) {
+  Maker maker(registry, run);
+  MakeTraining(maker);
+  for (int stage = 0; stage < config.pipeline().stages(); ++stage) {
+    MakeStage(maker, stage);
+  }
+  MakeControl(maker);
+  MakeCheckpoints(maker);
 }
 
-CoordinatorMetrics::Labels CoordinatorMetrics::Stage(size_t stage) const {
-  return {{"run", run_}, {"stage", std::to_string(stage)}};
+void CoordinatorMetrics::Impl::MakeTraining(Maker& maker) {
+  loss = maker.MakeLate("gimbal_train_loss", "Mean loss of the newest update");
+  valid_loss =
+      maker.MakeLate("gimbal_valid_loss", "Newest loss on held-out data");
+  grad_norm = maker.MakeLate("gimbal_train_grad_norm",
+                             "Gradient norm over all stages, before clipping");
+  learning_rate = maker.MakeLate("gimbal_train_learning_rate",
+                                 "Learning rate of the newest update");
+  update = maker.MakeLate("gimbal_train_update",
+                          "Newest update that all stages have done");
+  final_update = maker.MakeGauge("gimbal_train_final_update",
+                                 "Last update of the whole run");
+  final_update->Set(static_cast<double>(config.run().steps()));
+  tokens = maker.MakeCounter("gimbal_train_tokens_total",
+                             "Tokens trained on, repeated work included");
+  not_finite = maker.MakeCounter("gimbal_train_nonfinite_total",
+                                 "Minibatches left out because of a loss, "
+                                 "gradient or weight that was not finite");
+  for (const char* reason : {"nan", "loss_spike"}) {
+    skipped[reason] =
+        maker.MakeCounter("gimbal_train_skipped_updates_total",
+                          "Updates whose minibatches were left out, by reason",
+                          {{"reason", reason}});
+  }
+  refresh_changes = maker.MakeCounter("gimbal_refresh_plan_changes_total",
+                                      "Changes of the plan of basis refreshes");
+  if (config.optimizer().name() != v1::OPTIMIZER_NAME_BASIS_ROTATION) return;
+  maker
+      .MakeGauge("gimbal_basis_orthogonality_limit",
+                 "Orthogonality error beyond which a basis is "
+                 "orthonormalised once more")
+      ->Set(config.optimizer().rotation().max_orthogonality_error());
 }
+
+void CoordinatorMetrics::Impl::MakeStage(Maker& maker, int number) {
+  const Maker::Labels labels = {{"stage", std::to_string(number)}};
+  Stage stage;
+  stage.delay = maker.MakeGauge("gimbal_stage_delay_updates",
+                                "Staleness that the schedule leads to", labels);
+  stage.staleness =
+      maker.MakeLate("gimbal_stage_staleness_updates",
+                     "Measured staleness of the newest update", labels);
+  stage.staleness_histogram = maker.MakeHistogram(
+      "gimbal_stage_staleness", "Measured staleness of all updates", kStaleness,
+      labels);
+  stage.weight_version = maker.MakeGauge("gimbal_stage_weight_version",
+                                         "Newest update applied", labels);
+  stage.updates =
+      maker.MakeCounter("gimbal_stage_updates_total",
+                        "Updates done, repeated work included", labels);
+  stage.period = maker.MakeLate("gimbal_stage_basis_period_updates",
+                                "Updates between two basis refreshes", labels);
+  stage.offdiagonal =
+      maker.MakeLate("gimbal_stage_basis_offdiagonal_ratio",
+                     "How far the gradient's statistics had moved away from "
+                     "the worst basis when it was last refreshed; 0: aligned",
+                     labels);
+  stage.orthogonality = maker.MakeLate(
+      "gimbal_stage_basis_orthogonality_error",
+      "Deviation of the worst basis from orthonormality", labels);
+  stage.heartbeat_age =
+      maker.MakeGauge("gimbal_stage_heartbeat_age_seconds",
+                      "Since the stage's worker was last heard of; 0 while "
+                      "nobody hosts the stage",
+                      labels);
+  stage.restarts_left = maker.MakeGauge(
+      "gimbal_stage_restarts_left",
+      "Restarts before cluster.restart_budget is used up", labels);
+  stage.restarts_left->Set(config.cluster().restart_budget());
+  stage.recovery = maker.MakeHistogram(
+      "gimbal_stage_recovery_seconds",
+      "From the detection of a loss until all stages run again; the first "
+      "stage concerned",
+      kRecoverySeconds, labels);
+  for (const Loss reason : {Loss::kConnection, Loss::kLease, Loss::kLink}) {
+    Maker::Labels with_reason = labels;
+    with_reason["reason"] = NameOf(reason);
+    stage.restarts[reason] =
+        maker.MakeCounter("gimbal_stage_restarts_total",
+                          "Times the stage had to start again, by what was "
+                          "lost",
+                          with_reason);
+  }
+  stages.push_back(std::move(stage));
+}
+
+void CoordinatorMetrics::Impl::MakeControl(Maker& maker) {
+  for (int state = v1::RUN_STATE_PENDING; state <= v1::RunState_MAX; ++state) {
+    const auto value = static_cast<v1::RunState>(state);
+    run_state[value] = maker.MakeGauge("gimbal_run_state",
+                                       "1 for the state that the run is in",
+                                       {{"state", StateLabel(value)}});
+  }
+  for (const char* state :
+       {"joining", "loading", "training", "finished", "spare"}) {
+    workers[state] = maker.MakeGauge("gimbal_workers", "Workers by state",
+                                     {{"state", state}});
+  }
+  maker.MakeGauge("gimbal_lease_seconds", "cluster.lease")
+      ->Set(base::SecondsOf(config.cluster().lease()).count());
+  resident = maker.MakeGauge("gimbal_process_resident_bytes",
+                             "Resident memory of the process");
+  decisions = maker.MakeCounter("gimbal_decisions_total",
+                                "Decisions written to events.jsonl");
+  for (const char* name : kMethods) {
+    Method& method = methods[name];
+    method.seconds = maker.MakeHistogram("gimbal_rpc_seconds",
+                                         "From a call's arrival to its answer",
+                                         kCallSeconds, {{"method", name}});
+    for (const auto& [code, label] : kCodes) {
+      method.errors[code] = maker.MakeCounter(
+          "gimbal_rpc_errors_total", "Calls that were answered with an error",
+          {{"method", name}, {"code", label}});
+    }
+  }
+  for (const char* phase : {"serve", "train"}) {
+    startup[phase] = maker.MakeLate("gimbal_startup_seconds",
+                                    "Time that the newest start took, by phase",
+                                    {{"phase", phase}});
+  }
+}
+
+void CoordinatorMetrics::Impl::MakeCheckpoints(Maker& maker) {
+  checkpoint_seconds = maker.MakeHistogram(
+      "gimbal_checkpoint_duration_seconds",
+      "From the cut to the last byte, slowest stage", kCheckpointSeconds);
+  checkpoint_bytes = maker.MakeLate("gimbal_checkpoint_bytes",
+                                    "Size of the newest checkpoint");
+  checkpoint_time =
+      maker.MakeLate("gimbal_checkpoint_last_success_timestamp_seconds",
+                     "When the newest checkpoint was committed");
+  checkpoint_update = maker.MakeLate("gimbal_checkpoint_update",
+                                     "Update of the newest checkpoint");
+  checkpoint_failures = maker.MakeCounter("gimbal_checkpoint_failures_total",
+                                          "Checkpoints that were given up");
+  if (config.checkpoint().every() == 0) return;
+  maker.MakeGauge("gimbal_checkpoint_interval_updates", "checkpoint.every")
+      ->Set(static_cast<double>(config.checkpoint().every()));
+}
+
+CoordinatorMetrics::CoordinatorMetrics(prometheus::Registry& registry,
+                                       const std::string& run,
+                                       const v1::RunConfig& config)
+    : impl_(std::make_unique<Impl>(registry, run, config)) {}
+CoordinatorMetrics::~CoordinatorMetrics() = default;
 
 void CoordinatorMetrics::OnLeftOut(const LeftOut& left_out) {
-  if (left_out.kind == "nan") not_finite_.Add(Run()).Increment();
-  Labels labels = Run();
-  labels["reason"] = left_out.kind;
-  skipped_.Add(labels).Increment(
-      static_cast<double>(left_out.last - left_out.first + 1));
+  if (left_out.kind == "nan") impl_->not_finite->Increment();
+  impl_->skipped.at(left_out.kind)
+      ->Increment(static_cast<double>(left_out.last - left_out.first + 1));
 }
 
 void CoordinatorMetrics::OnRow(const MetricsRow& row) {
   if (row.left_out.empty()) {
-    loss_.Add(Run()).Set(row.loss);
-    grad_norm_.Add(Run()).Set(row.grad_norm);
+    impl_->loss(row.loss);
+    impl_->grad_norm(row.grad_norm);
   }
-  learning_rate_.Add(Run()).Set(row.lr);
-  tokens_.Add(Run()).Increment(tokens_per_update_);
-  if (row.valid_loss.has_value()) valid_loss_.Add(Run()).Set(*row.valid_loss);
-  for (size_t stage = 0; stage < row.staleness.size(); ++stage) {
-    const double staleness = static_cast<double>(row.staleness[stage]);
-    staleness_.Add(Stage(stage)).Set(staleness);
-    staleness_histogram_.Add(Stage(stage), kStalenessBuckets)
-        .Observe(staleness);
-    updates_.Add(Stage(stage)).Increment();
+  impl_->learning_rate(row.lr);
+  impl_->update(static_cast<double>(row.step));
+  impl_->tokens->Increment(impl_->tokens_per_update);
+  if (row.valid_loss.has_value()) impl_->valid_loss(*row.valid_loss);
+  const size_t count = std::min(row.staleness.size(), impl_->stages.size());
+  for (size_t i = 0; i < count; ++i) {
+    const auto staleness = static_cast<double>(row.staleness[i]);
+    impl_->stages[i].staleness(staleness);
+    impl_->stages[i].staleness_histogram->Observe(staleness);
+    impl_->stages[i].updates->Increment();
   }
 }
 
 void CoordinatorMetrics::OnStatus(const v1::GetStatusResponse& status) {
-  for (int state = v1::RUN_STATE_PENDING; state <= v1::RunState_MAX; ++state) {
-    const std::string name =
-        absl::AsciiStrToLower(ShortName(static_cast<v1::RunState>(state)));
-    run_state_.Add({{"run", run_}, {"state", name}})
-        .Set(state == status.state() ? 1 : 0);
+  for (const auto& [state, gauge] : impl_->run_state) {
+    gauge->Set(state == status.state() ? 1 : 0);
   }
-  for (const v1::StageView& stage : status.stages()) {
-    weight_version_.Add(Stage(stage.stage()))
-        .Set(static_cast<double>(stage.weight_version()));
-    if (stage.has_refresh_period()) {
-      basis_period_.Add(Stage(stage.stage())).Set(stage.refresh_period());
-    }
-    if (stage.has_basis()) {
-      basis_offdiagonal_.Add(Stage(stage.stage()))
-          .Set(stage.basis().offdiagonal_ratio());
-      basis_orthogonality_.Add(Stage(stage.stage()))
-          .Set(stage.basis().orthogonality_error());
-    }
-  }
-  std::map<std::string, int> counts = {{"joining", 0},
-                                       {"loading", 0},
-                                       {"training", 0},
-                                       {"finished", 0},
-                                       {"spare", 0}};
+  std::map<std::string, int> counts;
+  std::vector<double> ages(impl_->stages.size());
   for (const v1::WorkerView& worker : status.workers()) {
     ++counts[worker.state()];
+    for (const int stage : worker.stages()) {
+      ages[stage] = worker.heartbeat_age_seconds();
+    }
   }
-  for (const auto& [state, count] : counts) {
-    workers_.Add({{"run", run_}, {"state", state}}).Set(count);
+  for (const auto& [state, gauge] : impl_->workers) gauge->Set(counts[state]);
+  for (const v1::StageView& view : status.stages()) {
+    Impl::Stage& stage = impl_->stages[view.stage()];
+    stage.delay->Set(static_cast<double>(view.delay_expected()));
+    stage.weight_version->Set(static_cast<double>(view.weight_version()));
+    stage.heartbeat_age->Set(ages[view.stage()]);
+    if (view.has_refresh_period()) stage.period(view.refresh_period());
+    if (!view.has_basis()) continue;
+    stage.offdiagonal(view.basis().offdiagonal_ratio());
+    stage.orthogonality(view.basis().orthogonality_error());
   }
+  impl_->resident->Set(static_cast<double>(base::RssBytes()));
 }
 
 void CoordinatorMetrics::OnRestart(int stage, Loss loss) {
-  Labels labels = Stage(stage);
-  labels["reason"] = NameOf(loss);
-  restarts_.Add(labels).Increment();
+  impl_->stages[stage].restarts.at(loss)->Increment();
+  Gauge& left = *impl_->stages[stage].restarts_left;
+  left.Set(std::max(0.0, left.Value() - 1));
 }
 
-void CoordinatorMetrics::OnCheckpoint(int64_t bytes, double seconds,
-                                      double unix_seconds) {
-  checkpoint_duration_.Add(Run(), kCheckpointSeconds).Observe(seconds);
-  checkpoint_bytes_.Add(Run()).Set(static_cast<double>(bytes));
-  checkpoint_success_.Add(Run()).Set(unix_seconds);
+void CoordinatorMetrics::OnRecovery(int stage, double seconds) {
+  impl_->stages[stage].recovery->Observe(seconds);
+}
+
+void CoordinatorMetrics::OnRefreshChange() {
+  impl_->refresh_changes->Increment();
+}
+
+void CoordinatorMetrics::OnDecision() { impl_->decisions->Increment(); }
+
+void CoordinatorMetrics::OnCheckpoint(const CheckpointFacts& checkpoint) {
+  if (checkpoint.seconds) {
+    impl_->checkpoint_seconds->Observe(*checkpoint.seconds);
+  }
+  impl_->checkpoint_bytes(static_cast<double>(checkpoint.bytes));
+  impl_->checkpoint_time(checkpoint.unix_seconds);
+  impl_->checkpoint_update(static_cast<double>(checkpoint.update));
 }
 
 void CoordinatorMetrics::OnCheckpointFailure() {
-  checkpoint_failures_.Add(Run()).Increment();
+  impl_->checkpoint_failures->Increment();
+}
+
+void CoordinatorMetrics::OnCall(const std::string& method,
+                                const absl::Status& status,
+                                base::Seconds taken) {
+  const auto found = impl_->methods.find(method);
+  if (found == impl_->methods.end()) return;
+  found->second.seconds->Observe(taken.count());
+  if (status.ok()) return;
+  const auto& errors = found->second.errors;
+  const auto error = errors.find(status.code());
+  (error != errors.end() ? error : errors.find(absl::StatusCode::kUnknown))
+      ->second->Increment();
+}
+
+void CoordinatorMetrics::OnStarted(const std::string& phase,
+                                   base::Seconds taken) {
+  impl_->startup.at(phase)(taken.count());
 }
 
 }  // namespace gimbal::coordinator

@@ -1,24 +1,29 @@
-// Every Prometheus metric of the coordinator; names as in the design. A series
-// appears with its first value: nothing is exported as a placeholder.
+// Every Prometheus metric of the coordinator; names as in the design, listed in
+// dashboards/README.md. All series are there from the start, with every value
+// that a label can have, so that their number does not depend on what happens:
+// only what is not known yet (a loss before the first update, a checkpoint
+// before the first commit) is left out, never exported as a placeholder.
+//
+// What a worker knows alone (times by phase, memory, links) is the worker's
+// (worker/agent/worker_metrics.h).
 //
 // Thread-safe as far as prometheus-cpp is; fed by the loop.
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <memory>
+#include <optional>
 #include <string>
 
+#include "absl/status/status.h"
+#include "common/base/clock.h"
 #include "coordinator/ledger/metrics_row.h"
 #include "coordinator/run/run_effects.h"
 #include "gimbal/v1/admin_service.pb.h"
+#include "gimbal/v1/run_config.pb.h"
 
 namespace prometheus {
-class Counter;
-class Gauge;
-class Histogram;
 class Registry;
-template <typename T>
-class Family;
 }  // namespace prometheus
 
 namespace gimbal::coordinator {
@@ -27,44 +32,38 @@ class CoordinatorMetrics {
  public:
   // `run` is the label of every series: the run's id, as workers have it; names
   // may repeat in a cluster. The registry must outlive this.
-  CoordinatorMetrics(prometheus::Registry& registry, std::string run,
-                     int64_t tokens_per_update);
+  CoordinatorMetrics(prometheus::Registry& registry, const std::string& run,
+                     const v1::RunConfig& config);
+  ~CoordinatorMetrics();
 
   void OnRow(const MetricsRow& row);
   void OnLeftOut(const LeftOut& left_out);
   void OnStatus(const v1::GetStatusResponse& status);
   void OnRestart(int stage, Loss loss);
-  void OnCheckpoint(int64_t bytes, double seconds, double unix_seconds);
+  void OnRecovery(int stage, double seconds);
+  void OnRefreshChange();
+  void OnDecision();
+  // A checkpoint that counts: just committed, or found (then without
+  // `seconds`, from its cut to its last byte).
+  struct CheckpointFacts {
+    int64_t update = 0;
+    int64_t bytes = 0;
+    double unix_seconds = 0;
+    std::optional<double> seconds;
+  };
+  void OnCheckpoint(const CheckpointFacts& checkpoint);
   void OnCheckpointFailure();
+  // `method`: Register, Session (one message of a worker) or Command. Any other
+  // is ignored.
+  void OnCall(const std::string& method, const absl::Status& status,
+              base::Seconds taken);
+  // `phase`: "serve" (from the start of the process until it serves) or "train"
+  // (from there until all stages run).
+  void OnStarted(const std::string& phase, base::Seconds taken);
 
  private:
-  using Labels = std::map<std::string, std::string>;
-  Labels Run() const { return {{"run", run_}}; }
-  Labels Stage(size_t stage) const;
-
-  const std::string run_;
-  const double tokens_per_update_;
-  prometheus::Family<prometheus::Gauge>& loss_;
-  prometheus::Family<prometheus::Gauge>& valid_loss_;
-  prometheus::Family<prometheus::Gauge>& grad_norm_;
-  prometheus::Family<prometheus::Gauge>& learning_rate_;
-  prometheus::Family<prometheus::Counter>& tokens_;
-  prometheus::Family<prometheus::Counter>& not_finite_;
-  prometheus::Family<prometheus::Counter>& skipped_;
-  prometheus::Family<prometheus::Gauge>& staleness_;
-  prometheus::Family<prometheus::Histogram>& staleness_histogram_;
-  prometheus::Family<prometheus::Gauge>& weight_version_;
-  prometheus::Family<prometheus::Gauge>& basis_period_;
-  prometheus::Family<prometheus::Gauge>& basis_offdiagonal_;
-  prometheus::Family<prometheus::Gauge>& basis_orthogonality_;
-  prometheus::Family<prometheus::Counter>& updates_;
-  prometheus::Family<prometheus::Counter>& restarts_;
-  prometheus::Family<prometheus::Gauge>& run_state_;
-  prometheus::Family<prometheus::Gauge>& workers_;
-  prometheus::Family<prometheus::Histogram>& checkpoint_duration_;
-  prometheus::Family<prometheus::Gauge>& checkpoint_bytes_;
-  prometheus::Family<prometheus::Gauge>& checkpoint_success_;
-  prometheus::Family<prometheus::Counter>& checkpoint_failures_;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace gimbal::coordinator

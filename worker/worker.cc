@@ -12,6 +12,7 @@
 #include "common/base/process.h"
 #include "common/base/status_macros.h"
 #include "common/net/address.h"
+#include "common/obs/build_info.h"
 #include "worker/agent/heartbeat.h"
 #include "worker/checkpoint/coordinator_store.h"
 #include "worker/compute/runtime.h"
@@ -81,6 +82,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(
   GIMBAL_RETURN_IF_ERROR(CheckAddresses(options, credentials));
   GIMBAL_ASSIGN_OR_RETURN(auto http,
                           obs::HttpServer::Start(options.metrics_listen));
+  obs::ShowBuildInfo(http->registry());
   GIMBAL_ASSIGN_OR_RETURN(auto listener, LinkListener::Start(options.listen));
   auto store = std::make_unique<SnapshotStore>();
   const std::string& links = listener->address();
@@ -140,6 +142,7 @@ absl::StatusOr<int> Worker::Run() {
     if (refused) {
       fence_.Lose();
       Replace(nullptr);
+      ShowStages({});
     }
     if (!Pause(refused ? kRetryPause : milliseconds(0))) {
       return absl::CancelledError("interrupted");
@@ -179,6 +182,7 @@ v1::RegisterRequest Worker::Registration() const {
 absl::StatusOr<std::shared_ptr<SessionClient>> Worker::Register() {
   const v1::RegisterRequest request = Registration();
   store_->Renew();
+  const bool first = session_ == nullptr;
   GIMBAL_ASSIGN_OR_RETURN(
       std::shared_ptr<SessionClient> session,
       SessionClient::Connect(options_.coordinator, credentials_, request,
@@ -193,6 +197,7 @@ absl::StatusOr<std::shared_ptr<SessionClient>> Worker::Register() {
   // Nobody will answer the probe any more.
   fence_.LoseIfClosed();
   std::lock_guard lock(mutex_);
+  if (first) start_.registration = since_start_.Lap();
   const std::string& run_id = session->registration().run_id();
   if (metrics_ == nullptr || metrics_->run() != run_id) {
     metrics_.reset();  // of another run
@@ -234,6 +239,7 @@ void Worker::Handle(v1::CoordinatorMessage message) {
                                                    stages[stages.size() - 1]),
                      " from update ", assignment.start_update(),
                      assignment.sources().empty() ? "" : ", kept in memory"));
+    ShowStages(assignment);
     if (stages.empty()) return;
     fence_.Renew();
     Replace(std::make_unique<AssignmentRun>(
@@ -292,6 +298,11 @@ std::unique_ptr<CheckpointStore> Worker::CheckpointsOf(
       .stop = std::move(stop)});
 }
 
+void Worker::ShowStages(const v1::Assignment& assignment) {
+  std::lock_guard lock(mutex_);
+  metrics_->Host(assignment);
+}
+
 // To the session of the moment; lost when that has ended.
 void Worker::Send(v1::WorkerMessage message) {
   std::shared_ptr<SessionClient> session;
@@ -343,10 +354,12 @@ void Worker::SendHeartbeat() {
     message.set_generation(run_->generation());
     const std::vector<v1::StageStatus> statuses = run_->Statuses();
     metrics_->Update(statuses);
+    run_->FillStart(start_);
     for (const v1::StageStatus& status : statuses) {
       *heartbeat->add_stages() = status;
     }
   }
+  metrics_->Update(start_);
   session_->Send(std::move(message));
 }
 

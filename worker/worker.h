@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "absl/status/statusor.h"
+#include "common/base/clock.h"
 #include "common/obs/health.h"
 #include "common/obs/http_server.h"
 #include "common/rpc/credentials.h"
@@ -69,6 +70,7 @@ class Worker {
   void Handle(v1::CoordinatorMessage message);
   std::unique_ptr<CheckpointStore> CheckpointsOf(
       const v1::Assignment& assignment, std::stop_token stop);
+  void ShowStages(const v1::Assignment& assignment);
   void Send(v1::WorkerMessage message);
   // Of the stages hosted here; requires the lock.
   std::string WaitsFor() const;
@@ -87,11 +89,13 @@ class Worker {
   const std::unique_ptr<SnapshotServer> snapshot_server_;
   WorkerData data_;  // of the assignment's thread
   Fence fence_{base::Clock::Real()};
+  base::Stopwatch since_start_;
 
   std::mutex mutex_;  // guards what follows; held for moments only
   std::condition_variable changed_;  // stopping_ or session_
   bool stopping_ = false;
   std::unique_ptr<WorkerMetrics> metrics_;
+  StartSeconds start_;
   std::shared_ptr<SessionClient> session_;
   std::unique_ptr<AssignmentRun> run_;  // changed and ended by the main thread
   std::thread heartbeat_;

@@ -20,4 +20,19 @@ class Clock {
   static const Clock& Real();
 };
 
+// Splits the time that passes into laps.
+class Stopwatch {
+ public:
+  // Seconds since the last lap, or since the watch was made.
+  double Lap() {
+    const SteadyTime now = std::chrono::steady_clock::now();
+    const double seconds = Seconds(now - lap_).count();
+    lap_ = now;
+    return seconds;
+  }
+
+ private:
+  SteadyTime lap_ = std::chrono::steady_clock::now();
+};
+
 }  // namespace gimbal::base

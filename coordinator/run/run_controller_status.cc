@@ -18,7 +18,8 @@ std::string LayersOf(const v1::StagePlacement& placement, bool first,
 
 double BusyFraction(const v1::StageTimes& times) {
   const double busy = times.forward() + times.backward() + times.update() +
-                      times.refresh() + times.checkpoint() + times.evaluate();
+                      times.rotate() + times.refresh() + times.send() +
+                      times.recv() + times.checkpoint() + times.evaluate();
   const double total = busy + times.idle();
   return total > 0 ? busy / total : 0;
 }

@@ -26,6 +26,7 @@ void Receive(Core& core, const std::shared_ptr<Session>& session,
   } else {
     status = core.run->Receive(message, arrived);
   }
+  if (core.answered) core.answered("Session", status, Now() - arrived);
   if (status.ok()) return;
   core.sessions.Unbind(session);
   session->Close(status);
@@ -146,11 +147,14 @@ class ControlService final : public v1::ControlService::CallbackService {
                                      const v1::RegisterRequest* request,
                                      v1::RegisterResponse* response) override {
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    loop_.Post([core = &core_, reactor, request, response] {
+    loop_.Post([core = &core_, reactor, request, response, arrived = Now()] {
       absl::StatusOr<v1::RegisterResponse> result =
           absl::UnavailableError("the coordinator is starting");
       if (core->run != nullptr) result = core->run->Register(*request, Now());
       if (result.ok()) *response = *result;
+      if (core->answered) {
+        core->answered("Register", result.status(), Now() - arrived);
+      }
       reactor->Finish(rpc::ToGrpc(result.status()));
     });
     return reactor;

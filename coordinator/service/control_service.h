@@ -2,8 +2,11 @@
 // those of RunController.
 #pragma once
 
+#include <functional>
 #include <memory>
 
+#include "absl/status/status.h"
+#include "common/base/clock.h"
 #include "coordinator/run/run_controller.h"
 #include "coordinator/service/event_loop.h"
 #include "coordinator/service/session_hub.h"
@@ -19,6 +22,11 @@ namespace gimbal::coordinator {
 struct Core {
   RunController* run = nullptr;
   SessionHub sessions;
+  // Told of every call that was answered; null until `run` is there. `method`
+  // as in the service, Session for one message of a worker.
+  std::function<void(const char* method, const absl::Status& status,
+                     base::Seconds taken)>
+      answered;
 };
 
 // Both must outlive the server that the service is registered with.

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/process.h"
 #include "common/base/status_macros.h"
@@ -206,11 +207,15 @@ void AssignmentRun::Main() {
 absl::Status AssignmentRun::Execute() {
   compute::PrepareComputeThread();
   compute::SetThreads(assignment_.config().cluster().threads());
+  base::Stopwatch watch;
   GIMBAL_RETURN_IF_ERROR(BuildStages());
+  const double load = watch.Lap();
   GIMBAL_RETURN_IF_ERROR(edges_.Connect(generation_));
   host_.Start(assignment_.start_update());
   {
     std::lock_guard lock(mutex_);
+    start_.load = load;
+    start_.connect = watch.Lap();
     ready_ = true;
   }
   v1::WorkerMessage ready;
@@ -401,6 +406,13 @@ void AssignmentRun::ReportFailure(const absl::Status& status) {
   outbox_.Post(std::move(message));
 }
 
+void AssignmentRun::FillStart(StartSeconds& start) const {
+  std::lock_guard lock(mutex_);
+  if (!ready_) return;
+  start.load = start_.load;
+  start.connect = start_.connect;
+}
+
 std::vector<v1::StageStatus> AssignmentRun::Statuses() const {
   std::vector<v1::StageStatus> statuses;
   for (const auto& [stage, from] : host_.Statuses()) {
@@ -413,6 +425,9 @@ std::vector<v1::StageStatus> AssignmentRun::Statuses() const {
     times->set_backward(from.times.backward);
     times->set_update(from.times.update);
     times->set_refresh(from.times.refresh);
+    times->set_rotate(from.times.rotate);
+    times->set_send(from.times.send);
+    times->set_recv(from.times.recv);
     times->set_evaluate(from.times.evaluate);
     times->set_checkpoint(from.times.checkpoint);
     times->set_idle(std::max(0.0, from.seconds - from.times.busy()));
@@ -421,6 +436,8 @@ std::vector<v1::StageStatus> AssignmentRun::Statuses() const {
     status.set_memory_bytes(from.memory_bytes);
     status.set_refreshes(from.refreshes);
     status.set_microbatches(from.microbatches);
+    status.set_bytes_sent_downstream(from.bytes_sent_downstream);
+    status.set_bytes_sent_upstream(from.bytes_sent_upstream);
     statuses.push_back(std::move(status));
   }
   return statuses;

@@ -22,6 +22,7 @@
 #include "worker/agent/outbox.h"
 #include "worker/agent/stage_host.h"
 #include "worker/agent/worker_data.h"
+#include "worker/agent/worker_metrics.h"
 #include "worker/checkpoint/checkpoint_store.h"
 #include "worker/checkpoint/snapshot_keeper.h"
 #include "worker/checkpoint/snapshot_store.h"
@@ -65,6 +66,8 @@ class AssignmentRun {
   std::string WaitsFor() const;
   void FlushReports() { outbox_.Flush(); }
   std::vector<v1::StageStatus> Statuses() const;
+  // Load and connect, when they are done.
+  void FillStart(StartSeconds& start) const;
 
  private:
   void Main();
@@ -99,6 +102,7 @@ class AssignmentRun {
   mutable std::mutex mutex_;
   v1::Grant granted_;  // until and final_update of the last one
   bool ready_ = false;
+  StartSeconds start_;
   std::thread rewiring_;
   std::thread thread_;
 };

@@ -4,8 +4,14 @@
 #include <prometheus/gauge.h>
 #include <prometheus/registry.h>
 
+#include <functional>
 #include <map>
+#include <optional>
+#include <set>
 #include <utility>
+
+#include "common/base/process.h"
+#include "worker/pipeline/memory_plan.h"
 
 namespace gimbal::worker {
 namespace {
@@ -26,57 +32,134 @@ Family<Counter>& NewCounter(Registry& registry, const std::string& name,
   return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
 }
 
-// Brings a counter up to a total that the stage counts itself. A stage that was
-// built anew starts its total again from zero: the counter goes on.
-void Raise(Counter& counter, double* seen, double total) {
-  counter.Increment(total >= *seen ? total - *seen : total);
-  *seen = total;
+// A counter that follows a total which the stage counts itself. A stage that
+// was built anew starts its total again from zero: the counter goes on.
+struct Follower {
+  Counter* counter = nullptr;
+  double seen = 0;
+
+  void Follow(double total) {
+    counter->Increment(total >= seen ? total - seen : total);
+    seen = total;
+  }
+};
+
+Labels With(Labels labels, const char* name, const std::string& value) {
+  labels[name] = value;
+  return labels;
 }
+
+constexpr std::pair<const char*, double (v1::StageTimes::*)() const> kPhases[] =
+    {{"forward", &v1::StageTimes::forward},
+     {"backward", &v1::StageTimes::backward},
+     {"update", &v1::StageTimes::update},
+     {"rotate", &v1::StageTimes::rotate},
+     {"refresh", &v1::StageTimes::refresh},
+     {"send", &v1::StageTimes::send},
+     {"recv", &v1::StageTimes::recv},
+     {"idle", &v1::StageTimes::idle},
+     {"evaluate", &v1::StageTimes::evaluate},
+     {"checkpoint", &v1::StageTimes::checkpoint}};
+
+constexpr std::pair<const char*, int64_t StageMemory::*> kMemory[] = {
+    {"weights", &StageMemory::weights},
+    {"gradients", &StageMemory::gradients},
+    {"optimizer", &StageMemory::optimizer},
+    {"activations", &StageMemory::activations},
+    {"messages", &StageMemory::messages},
+    {"snapshot", &StageMemory::snapshot},
+    {"kept_snapshots", &StageMemory::kept}};
 
 }  // namespace
 
 struct WorkerMetrics::Impl {
-  Impl(Registry& registry, std::string run)
-      : registry(registry),
-        run(std::move(run)),
-        version(NewGauge(registry, "gimbal_stage_weight_version",
-                         "Newest update applied to the stage's weights")),
-        stash_bytes(NewGauge(registry, "gimbal_stage_stash_bytes",
-                             "Memory of all weight versions")),
-        stash_versions(NewGauge(registry, "gimbal_stage_stash_versions",
-                                "Weight versions held")),
-        memory(NewGauge(registry, "gimbal_stage_memory_bytes",
-                        "Memory held by the stage, by kind")),
-        microbatches(NewCounter(registry, "gimbal_stage_microbatches_total",
-                                "Microbatches whose backward has run")),
-        refreshes(NewCounter(registry, "gimbal_stage_basis_refreshes_total",
-                             "Basis refreshes")),
-        seconds(NewCounter(registry, "gimbal_stage_phase_seconds_total",
-                           "Time of the stage by phase")) {}
+  struct Series {
+    Gauge *stash_bytes, *stash_versions;
+    Follower microbatches, refreshes;
+    std::optional<Follower> downstream, upstream;
+    std::vector<Follower> phases;                 // as kPhases
+    std::vector<std::function<void()>> removals;  // from their families
+  };
 
-  ~Impl() {
-    for (auto* family : {&version, &stash_bytes, &stash_versions, &memory}) {
-      registry.Remove(*family);
-    }
-    for (auto* family : {&microbatches, &refreshes, &seconds}) {
-      registry.Remove(*family);
-    }
-  }
+  Impl(Registry& registry, std::string run);
+  ~Impl();
 
-  Labels LabelsOf(int stage) const {
-    return {{"run", run}, {"stage", std::to_string(stage)}};
+  template <typename Metric>
+  Metric* Add(Family<Metric>& family, const Labels& labels, Series& series) {
+    Metric* metric = &family.Add(labels);
+    series.removals.push_back([&family, metric] { family.Remove(metric); });
+    return metric;
   }
-  void Raise(Family<Counter>& family, const Labels& labels, double total) {
-    Counter& counter = family.Add(labels);
-    worker::Raise(counter, &seen[&counter], total);
-  }
+  void Show(int stage, const v1::Assignment& assignment);
 
   Registry& registry;
   const std::string run;
-  Family<Gauge>&version, &stash_bytes, &stash_versions, &memory;
-  Family<Counter>&microbatches, &refreshes, &seconds;
-  std::map<const Counter*, double> seen;
+  Family<Gauge>&stash_bytes, &stash_versions, &memory, &startup, &resident;
+  Family<Counter>&microbatches, &refreshes, &seconds, &edge_bytes;
+  std::map<int, Series> shown;  // by stage
 };
+
+WorkerMetrics::Impl::Impl(Registry& registry, std::string run)
+    : registry(registry),
+      run(std::move(run)),
+      stash_bytes(NewGauge(registry, "gimbal_stage_stash_bytes",
+                           "Memory of all weight versions")),
+      stash_versions(NewGauge(registry, "gimbal_stage_stash_versions",
+                              "Weight versions held")),
+      memory(NewGauge(registry, "gimbal_stage_memory_bytes",
+                      "Memory set aside for the stage, by kind")),
+      startup(NewGauge(registry, "gimbal_startup_seconds",
+                       "Time that the newest start took, by phase")),
+      resident(NewGauge(registry, "gimbal_process_resident_bytes",
+                        "Resident memory of the process")),
+      microbatches(NewCounter(registry, "gimbal_stage_microbatches_total",
+                              "Microbatches whose backward has run")),
+      refreshes(NewCounter(registry, "gimbal_stage_basis_refreshes_total",
+                           "Basis refreshes")),
+      seconds(NewCounter(registry, "gimbal_stage_phase_seconds_total",
+                         "Time of the stage by phase")),
+      edge_bytes(NewCounter(registry, "gimbal_edge_bytes_total",
+                            "Bytes handed to the edge between stage `edge` "
+                            "and the next one, by direction")) {}
+
+WorkerMetrics::Impl::~Impl() {
+  for (auto* family :
+       {&stash_bytes, &stash_versions, &memory, &startup, &resident}) {
+    registry.Remove(*family);
+  }
+  for (auto* family : {&microbatches, &refreshes, &seconds, &edge_bytes}) {
+    registry.Remove(*family);
+  }
+}
+
+void WorkerMetrics::Impl::Show(int stage, const v1::Assignment& assignment) {
+  Series& series = shown[stage];
+  const Labels of_run = {{"run", run}};
+  const Labels labels = With(of_run, "stage", std::to_string(stage));
+  series.stash_bytes = Add(stash_bytes, labels, series);
+  series.stash_versions = Add(stash_versions, labels, series);
+  series.microbatches.counter = Add(microbatches, labels, series);
+  series.refreshes.counter = Add(refreshes, labels, series);
+  for (const auto& [phase, unused] : kPhases) {
+    series.phases.push_back(
+        {Add(seconds, With(labels, "phase", phase), series)});
+  }
+  const StageMemory plan =
+      PlanStage(assignment.config(), assignment.placements(stage));
+  for (const auto& [kind, bytes] : kMemory) {
+    Add(memory, With(labels, "kind", kind), series)
+        ->Set(static_cast<double>(plan.*bytes));
+  }
+  const auto edge = [&](int number, const char* direction) {
+    const Labels edge = With(of_run, "edge", std::to_string(number));
+    return Follower{
+        Add(edge_bytes, With(edge, "direction", direction), series)};
+  };
+  if (stage + 1 < assignment.placements_size()) {
+    series.downstream = edge(stage, "downstream");
+  }
+  if (stage > 0) series.upstream = edge(stage - 1, "upstream");
+}
 
 WorkerMetrics::WorkerMetrics(Registry& registry, const std::string& run)
     : impl_(std::make_unique<Impl>(registry, run)) {}
@@ -84,33 +167,52 @@ WorkerMetrics::~WorkerMetrics() = default;
 
 const std::string& WorkerMetrics::run() const { return impl_->run; }
 
+void WorkerMetrics::Host(const v1::Assignment& assignment) {
+  const std::set<int> hosted(assignment.stages().begin(),
+                             assignment.stages().end());
+  std::erase_if(impl_->shown, [&](auto& shown) {
+    if (hosted.contains(shown.first)) return false;
+    for (const auto& remove : shown.second.removals) remove();
+    return true;
+  });
+  for (const int stage : hosted) {
+    if (!impl_->shown.contains(stage)) impl_->Show(stage, assignment);
+  }
+}
+
 void WorkerMetrics::Update(const std::vector<v1::StageStatus>& stages) {
   for (const v1::StageStatus& stage : stages) {
-    Labels labels = impl_->LabelsOf(stage.stage());
-    impl_->version.Add(labels).Set(static_cast<double>(stage.weight_version()));
-    impl_->stash_bytes.Add(labels).Set(
-        static_cast<double>(stage.stash_bytes()));
-    impl_->stash_versions.Add(labels).Set(
-        static_cast<double>(stage.stash_versions()));
-    impl_->Raise(impl_->microbatches, labels,
-                 static_cast<double>(stage.microbatches()));
-    impl_->Raise(impl_->refreshes, labels,
-                 static_cast<double>(stage.refreshes()));
-    Labels kind = labels;
-    kind["kind"] = "planned";
-    impl_->memory.Add(kind).Set(static_cast<double>(stage.memory_bytes()));
-    const v1::StageTimes& times = stage.times();
-    const std::pair<const char*, double> phases[] = {
-        {"forward", times.forward()},   {"backward", times.backward()},
-        {"update", times.update()},     {"refresh", times.refresh()},
-        {"evaluate", times.evaluate()}, {"checkpoint", times.checkpoint()},
-        {"idle", times.idle()}};
-    for (const auto& [phase, total] : phases) {
-      Labels with_phase = labels;
-      with_phase["phase"] = phase;
-      impl_->Raise(impl_->seconds, with_phase, total);
+    const auto found = impl_->shown.find(stage.stage());
+    if (found == impl_->shown.end()) continue;
+    Impl::Series& series = found->second;
+    series.stash_bytes->Set(static_cast<double>(stage.stash_bytes()));
+    series.stash_versions->Set(static_cast<double>(stage.stash_versions()));
+    series.microbatches.Follow(static_cast<double>(stage.microbatches()));
+    series.refreshes.Follow(static_cast<double>(stage.refreshes()));
+    for (size_t i = 0; i < series.phases.size(); ++i) {
+      series.phases[i].Follow((stage.times().*kPhases[i].second)());
+    }
+    if (series.downstream) {
+      series.downstream->Follow(
+          static_cast<double>(stage.bytes_sent_downstream()));
+    }
+    if (series.upstream) {
+      series.upstream->Follow(static_cast<double>(stage.bytes_sent_upstream()));
     }
   }
+}
+
+void WorkerMetrics::Update(const StartSeconds& start) {
+  const std::pair<const char*, double> phases[] = {
+      {"register", start.registration},
+      {"load", start.load},
+      {"connect", start.connect}};
+  for (const auto& [phase, seconds] : phases) {
+    if (seconds == 0) continue;
+    impl_->startup.Add({{"run", impl_->run}, {"phase", phase}}).Set(seconds);
+  }
+  impl_->resident.Add({{"run", impl_->run}})
+      .Set(static_cast<double>(base::RssBytes()));
 }
 
 }  // namespace gimbal::worker

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "common/base/clock.h"
 #include "worker/compute/gemm.h"
 #include "worker/compute/isa.h"
 #include "worker/optim/adamw.h"
@@ -98,7 +99,9 @@ void BasisRotation<T>::Step(const StepContext<T>& context, const T* old_weights,
   const T scale = static_cast<T>(context.scale);
   const bool cold = context.update == 1;
   const bool refresh = cold || context.refresh;
+  base::Stopwatch watch;
   if (!FromMoment()) UpdateCovariances(context.scale, grads);
+  seconds_.rotate += watch.Lap();
   if (refresh && FromMoment()) {
     // The statistic is M with this gradient, so M is updated ahead of the
     // kernel below, which then leaves it alone.
@@ -108,10 +111,12 @@ void BasisRotation<T>::Step(const StepContext<T>& context, const T* old_weights,
     rule.moments.beta1 = 1;
   }
   if (refresh) Refresh(cold, work);
+  seconds_.refresh += watch.Lap();
   ToRotated(scale, grads, work.direction, work.product);
   if (context.compensation != nullptr) Compensate(context, old_weights, work);
   kernels.rotated_direction(n, rule, work.direction, m_, v_);
   ToOriginal(work.direction, work.direction, work.product);
+  seconds_.rotate += watch.Lap();
   kernels.apply(n, rule.keep, step, old_weights, work.direction, new_weights);
 }
 

@@ -54,6 +54,7 @@ class BasisRotation : public ParameterRule<T> {
   std::vector<StateTensor<T>> State() const override;
   ScratchSize scratch_size() const override;
   std::optional<BasisHealth> health() const override;
+  BasisSeconds basis_seconds() const override { return seconds_; }
 
  private:
   struct Side {
@@ -107,6 +108,7 @@ class BasisRotation : public ParameterRule<T> {
   // decides by it must not depend on restarts.
   T* health_;
   Side left_, right_;
+  BasisSeconds seconds_;
 };
 
 }  // namespace gimbal::worker

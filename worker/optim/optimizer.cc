@@ -169,6 +169,17 @@ std::optional<BasisHealth> Optimizer<T>::basis_health() const {
 }
 
 template <typename T>
+BasisSeconds Optimizer<T>::basis_seconds() const {
+  BasisSeconds sum;
+  for (const auto& rule : impl_->rules) {
+    const BasisSeconds seconds = rule->basis_seconds();
+    sum.rotate += seconds.rotate;
+    sum.refresh += seconds.refresh;
+  }
+  return sum;
+}
+
+template <typename T>
 std::vector<double> LayerSquareSums(const ParameterTable& table,
                                     const T* grads) {
   const auto& kernels = compute::Kernels<OptimKernels<T>>();

@@ -91,6 +91,8 @@ class Optimizer {
   Bytes bytes() const;
   // The worst of the bases, as of the last refresh; nothing without bases.
   std::optional<BasisHealth> basis_health() const;
+  // Of all bases.
+  BasisSeconds basis_seconds() const;
 
  private:
   struct Impl;

@@ -48,6 +48,12 @@ struct BasisHealth {
   double orthogonality_error = 0;
 };
 
+// Time that a rule has spent on its bases, since it was made.
+struct BasisSeconds {
+  double rotate = 0;   // gradients into the bases and back, their statistics
+  double refresh = 0;  // new bases, moments carried into them
+};
+
 // A tensor of the optimizer's state, for checkpoints; the memory stays valid
 // and in place as long as the optimizer lives.
 template <typename T>
@@ -94,6 +100,7 @@ class ParameterRule {
   virtual ScratchSize scratch_size() const = 0;
   // What the last refresh measured; nothing for a rule without a basis.
   virtual std::optional<BasisHealth> health() const { return std::nullopt; }
+  virtual BasisSeconds basis_seconds() const { return {}; }
 };
 
 }  // namespace gimbal::worker

@@ -71,6 +71,9 @@ class CpuEngine final : public StageEngine {
   std::optional<BasisHealth> basis_health() const override {
     return update_.optimizer().basis_health();
   }
+  BasisSeconds basis_seconds() const override {
+    return update_.optimizer().basis_seconds();
+  }
   std::vector<StateTensor<float>> State() const override {
     return update_.State();
   }

@@ -73,6 +73,9 @@ class StageEngine {
   virtual void Apply(const UpdateInput& input) = 0;
   virtual void FillBackwardWeights(const float* newest, float* out) = 0;
   virtual std::optional<BasisHealth> basis_health() const = 0;
+  // Time spent on bases so far. Without a clock for it all of an update counts
+  // as one.
+  virtual BasisSeconds basis_seconds() const { return {}; }
   virtual std::vector<StateTensor<float>> State() const = 0;
   // Copies a tensor of State() out, or back in; both are exact.
   virtual void Save(const StateTensor<float>& tensor, float* host) const = 0;

@@ -13,21 +13,25 @@ namespace {
 
 base::SteadyTime Now() { return base::Clock::Real().Now(); }
 
-// Adds the time from construction to destruction to a phase.
+// Adds the time from construction to destruction to a phase, without what was
+// counted apart meanwhile.
 class PhaseTimer {
  public:
-  PhaseTimer(std::mutex& mutex, double& phase)
-      : mutex_(mutex), phase_(phase), begin_(Now()) {}
+  PhaseTimer(std::mutex& mutex, double& apart, double& phase)
+      : mutex_(mutex), apart_(apart), phase_(phase) {
+    apart_ = 0;
+  }
   ~PhaseTimer() {
-    const double seconds = base::Seconds(Now() - begin_).count();
+    const double seconds = watch_.Lap() - apart_;
     std::lock_guard lock(mutex_);
     phase_ += seconds;
   }
 
  private:
   std::mutex& mutex_;
+  double& apart_;
   double& phase_;
-  const base::SteadyTime begin_;
+  base::Stopwatch watch_;
 };
 
 }  // namespace
@@ -115,32 +119,31 @@ absl::StatusOr<bool> StageRunner::Run(const Action& action) {
   PhaseTimes& times = status_.times;
   switch (action.kind) {
     case ActionKind::kForward: {
-      PhaseTimer timer(status_mutex_, times.forward);
+      PhaseTimer timer(status_mutex_, apart_, times.forward);
       return RunForward(action);
     }
     case ActionKind::kBackward: {
-      PhaseTimer timer(status_mutex_, times.backward);
+      PhaseTimer timer(status_mutex_, apart_, times.backward);
       return RunBackward(action);
     }
     case ActionKind::kNorm: {
-      PhaseTimer timer(status_mutex_, times.update);
+      PhaseTimer timer(status_mutex_, apart_, times.update);
       return RunNorm(action.index);
     }
     case ActionKind::kUpdate: {
-      PhaseTimer timer(status_mutex_,
-                       refreshes_ ? times.refresh : times.update);
+      PhaseTimer timer(status_mutex_, apart_, times.update);
       return RunUpdate(action.index);
     }
     case ActionKind::kEvaluate: {
-      PhaseTimer timer(status_mutex_, times.evaluate);
+      PhaseTimer timer(status_mutex_, apart_, times.evaluate);
       return RunEvaluate(action.index);
     }
     case ActionKind::kSnapshot: {
-      PhaseTimer timer(status_mutex_, times.checkpoint);
+      PhaseTimer timer(status_mutex_, apart_, times.checkpoint);
       return RunSnapshot(action.index);
     }
     case ActionKind::kKeep: {
-      PhaseTimer timer(status_mutex_, times.checkpoint);
+      PhaseTimer timer(status_mutex_, apart_, times.checkpoint);
       return RunKeep(action.index);
     }
   }
@@ -165,9 +168,13 @@ absl::StatusOr<bool> StageRunner::RunUpdate(int64_t update) {
   if (left_out_) {
     state_.LeaveOut(update);
   } else {
+    const BasisSeconds before = engine_.basis_seconds();
     state_.Advance(update, staleness_,
                    schedule().global_norm ? norm_total_ : squares, refreshes_,
                    grads_);
+    const BasisSeconds after = engine_.basis_seconds();
+    CountApart(&PhaseTimes::rotate, after.rotate - before.rotate);
+    CountApart(&PhaseTimes::refresh, after.refresh - before.refresh);
   }
 
   UpdateReport report{.stage = index(),
@@ -222,6 +229,12 @@ absl::StatusOr<bool> StageRunner::Blocked(const Link* link,
                      " ", what, ": ", absl::string_view(status.message())));
   }
   return false;
+}
+
+void StageRunner::CountApart(double PhaseTimes::*phase, double seconds) {
+  apart_ += seconds;
+  std::lock_guard lock(status_mutex_);
+  status_.times.*phase += seconds;
 }
 
 void StageRunner::SetActivity(std::string activity) {

@@ -58,12 +58,13 @@ struct StageEvents {
   std::function<bool(int stage, int64_t update, const StageState&)> keep;
 };
 
-// Seconds by phase since the runner was made.
+// Seconds by phase since the runner was made; as v1::StageTimes.
 struct PhaseTimes {
-  double forward = 0, backward = 0, update = 0, refresh = 0, evaluate = 0,
-         checkpoint = 0;
+  double forward = 0, backward = 0, update = 0, rotate = 0, refresh = 0,
+         send = 0, recv = 0, evaluate = 0, checkpoint = 0;
   double busy() const {
-    return forward + backward + update + refresh + evaluate + checkpoint;
+    return forward + backward + update + rotate + refresh + send + recv +
+           evaluate + checkpoint;
   }
 };
 
@@ -74,6 +75,8 @@ struct RunnerStatus {
   double seconds = 0;  // since the runner was made
   int64_t refreshes = 0;
   int64_t microbatches = 0;  // backwards done
+  // To the stage after and before, headers included.
+  int64_t bytes_sent_downstream = 0, bytes_sent_upstream = 0;
   int64_t memory_bytes = 0;
   int64_t stash_bytes = 0;
   int64_t stash_versions = 0;
@@ -139,6 +142,11 @@ class StageRunner {
                                                  int64_t index, int part);
   void SendOutput(MessageKind kind, int slot, uint64_t samples, int64_t index,
                   int part);
+  void Send(Link* link, Message message);
+  std::optional<Message> Take(Link* link, MessageKind kind, int64_t index,
+                              int part = 0);
+  // Seconds of the running action that belong to another phase.
+  void CountApart(double PhaseTimes::*phase, double seconds);
   void SendNorm(Link* link, MessageKind kind, int64_t update, double sum);
   std::optional<double> TakeNorm(Link* link, MessageKind kind, int64_t update);
 
@@ -179,6 +187,7 @@ class StageRunner {
   // Of the evaluation that is running.
   int eval_part_ = 0;
   double eval_loss_sum_ = 0;
+  double apart_ = 0;  // of the running action, see CountApart
 
   const base::SteadyTime made_;
   int64_t memory_bytes_ = 0;

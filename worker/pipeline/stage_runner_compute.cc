@@ -18,7 +18,7 @@ absl::StatusOr<std::optional<StageRunner::Input>> StageRunner::TakeInput(
     input.tensors.tokens = tokens_;
     input.samples = data->Digest(microbatch);
   } else {
-    input.message = up_->Take(kind, index, part);
+    input.message = Take(up_, kind, index, part);
     if (!input.message) return std::optional<Input>();
     input.tensors.hidden =
         reinterpret_cast<const float*>(input.message->payload.data());
@@ -44,6 +44,7 @@ int64_t StageRunner::BoundaryBytes() const {
 
 void StageRunner::SendOutput(MessageKind kind, int slot, uint64_t samples,
                              int64_t index, int part) {
+  base::Stopwatch copying;
   Message message;
   message.header.kind = kind;
   message.header.index = index;
@@ -53,7 +54,27 @@ void StageRunner::SendOutput(MessageKind kind, int slot, uint64_t samples,
   message.header.cols = down_->spec().cols;
   message.payload = down_->TakeBuffer(BoundaryBytes());
   engine_.ReadOutput(slot, reinterpret_cast<float*>(message.payload.data()));
-  down_->Send(std::move(message));
+  CountApart(&PhaseTimes::send, copying.Lap());
+  Send(down_, std::move(message));
+}
+
+void StageRunner::Send(Link* link, Message message) {
+  base::Stopwatch sending;
+  const auto bytes =
+      static_cast<int64_t>(sizeof message.header) + message.payload.size();
+  link->Send(std::move(message));
+  CountApart(&PhaseTimes::send, sending.Lap());
+  std::lock_guard lock(status_mutex_);
+  (link == down_ ? status_.bytes_sent_downstream
+                 : status_.bytes_sent_upstream) += bytes;
+}
+
+std::optional<Message> StageRunner::Take(Link* link, MessageKind kind,
+                                         int64_t index, int part) {
+  base::Stopwatch taking;
+  std::optional<Message> message = link->Take(kind, index, part);
+  if (message) CountApart(&PhaseTimes::recv, taking.Lap());
+  return message;
 }
 
 absl::StatusOr<bool> StageRunner::RunForward(const Action& action) {
@@ -97,7 +118,7 @@ absl::StatusOr<bool> StageRunner::RunBackward(const Action& action) {
   std::optional<Message> received;
   const float* doutput = nullptr;
   if (down_ != nullptr) {
-    received = down_->Take(MessageKind::kBackward, j);
+    received = Take(down_, MessageKind::kBackward, j);
     if (!received) {
       return Blocked(down_, absl::StrCat("waits for backward ", j,
                                          " from stage ", index() + 1));
@@ -133,7 +154,7 @@ absl::StatusOr<bool> StageRunner::RunBackward(const Action& action) {
     message.header.samples = flight.samples;
     message.header.rows = up_->spec().rows;
     message.header.cols = up_->spec().cols;
-    up_->Send(std::move(message));
+    Send(up_, std::move(message));
   }
   flight.microbatch = -1;
   std::lock_guard lock(status_mutex_);
@@ -213,12 +234,12 @@ void StageRunner::SendNorm(Link* link, MessageKind kind, int64_t update,
   message.header.cols = 1;
   message.payload = link->TakeBuffer(sizeof sum);
   std::memcpy(message.payload.data(), &sum, sizeof sum);
-  link->Send(std::move(message));
+  Send(link, std::move(message));
 }
 
 std::optional<double> StageRunner::TakeNorm(Link* link, MessageKind kind,
                                             int64_t update) {
-  const std::optional<Message> message = link->Take(kind, update);
+  const std::optional<Message> message = Take(link, kind, update);
   if (!message) return std::nullopt;
   double sum = 0;
   std::memcpy(&sum, message->payload.data(), sizeof sum);

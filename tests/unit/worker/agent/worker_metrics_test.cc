@@ -3,40 +3,142 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
 
 #include <set>
+#include <sstream>
+
+#include "common/config/run_config_io.h"
+#include "tests/support/status_matchers.h"
 
 namespace gimbal::worker {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
-std::set<std::string> Runs(const prometheus::Registry& registry) {
-  std::set<std::string> runs;
+v1::Assignment AssignmentOf(const std::vector<int>& stages) {
+  v1::Assignment assignment;
+  const auto config = config::ParseRunConfig(
+      "run: {steps: 100}\n"
+      "data: {train: corpus}\n"
+      "model: {layers: 3, hidden: 8, heads: 2, context: 8}\n"
+      "pipeline: {stages: 3}\n",
+      "config.yaml", {});
+  EXPECT_THAT(config, test_support::IsOk());
+  *assignment.mutable_config() = *config;
+  for (int stage = 0; stage < 3; ++stage) {
+    v1::StagePlacement& placement = *assignment.add_placements();
+    placement.set_stage(stage);
+    placement.set_first_block(stage);
+    placement.set_blocks(1);
+  }
+  assignment.mutable_stages()->Assign(stages.begin(), stages.end());
+  return assignment;
+}
+
+std::string Text(const prometheus::Registry& registry) {
+  return prometheus::TextSerializer().Serialize(registry.Collect());
+}
+
+std::set<std::string> Series(const prometheus::Registry& registry) {
+  std::set<std::string> series;
+  std::istringstream lines(Text(registry));
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with('#')) series.insert(line.substr(0, line.find(' ')));
+  }
+  return series;
+}
+
+std::set<std::string> Values(const prometheus::Registry& registry,
+                             const std::string& label) {
+  std::set<std::string> values;
   for (const auto& family : registry.Collect()) {
     for (const auto& metric : family.metric) {
-      for (const auto& label : metric.label) {
-        if (label.name == "run") runs.insert(label.value);
+      for (const auto& found : metric.label) {
+        if (found.name == label) values.insert(found.value);
       }
     }
   }
-  return runs;
+  return values;
+}
+
+v1::StageStatus StatusOf(int stage, double seconds) {
+  v1::StageStatus status;
+  status.set_stage(stage);
+  status.set_microbatches(7);
+  status.set_bytes_sent_downstream(100);
+  status.set_bytes_sent_upstream(40);
+  status.mutable_times()->set_rotate(seconds);
+  return status;
 }
 
 TEST(WorkerMetrics, AnotherRunLeavesNoSeriesOfTheFirst) {
   prometheus::Registry registry;
-  v1::StageStatus status;
-  status.set_microbatches(7);
   auto metrics = std::make_unique<WorkerMetrics>(registry, "demo-1");
-  metrics->Update({status});
+  metrics->Host(AssignmentOf({0}));
   EXPECT_EQ(metrics->run(), "demo-1");
-  EXPECT_THAT(Runs(registry), ElementsAre("demo-1"));
+  EXPECT_THAT(Values(registry, "run"), ElementsAre("demo-1"));
   metrics.reset();
   EXPECT_THAT(registry.Collect(), IsEmpty());
   metrics = std::make_unique<WorkerMetrics>(registry, "demo-2");
-  metrics->Update({status});
-  EXPECT_THAT(Runs(registry), ElementsAre("demo-2"));
+  metrics->Host(AssignmentOf({0}));
+  EXPECT_THAT(Values(registry, "run"), ElementsAre("demo-2"));
+}
+
+TEST(WorkerMetrics, AllSeriesOfAStageAreThereBeforeItRuns) {
+  prometheus::Registry registry;
+  WorkerMetrics metrics(registry, "demo");
+  metrics.Host(AssignmentOf({1}));
+  const auto before = Series(registry);
+  metrics.Update({StatusOf(1, 0.5)});
+  EXPECT_EQ(Series(registry), before);
+  const std::string text = Text(registry);
+  EXPECT_THAT(text, HasSubstr("gimbal_stage_phase_seconds_total{phase="
+                              "\"rotate\",run=\"demo\",stage=\"1\"} 0.5"));
+  EXPECT_THAT(text, HasSubstr("gimbal_edge_bytes_total{direction="
+                              "\"downstream\",edge=\"1\",run=\"demo\"} 100"));
+  EXPECT_THAT(text, HasSubstr("gimbal_edge_bytes_total{direction="
+                              "\"upstream\",edge=\"0\",run=\"demo\"} 40"));
+  EXPECT_THAT(text, Not(HasSubstr("kind=\"weights\",run=\"demo\","
+                                  "stage=\"1\"} 0\n")));
+}
+
+TEST(WorkerMetrics, TheEndsOfThePipelineSendOneWay) {
+  prometheus::Registry registry;
+  WorkerMetrics metrics(registry, "demo");
+  metrics.Host(AssignmentOf({0}));
+  EXPECT_THAT(Values(registry, "direction"), ElementsAre("downstream"));
+  metrics.Host(AssignmentOf({2}));
+  EXPECT_THAT(Values(registry, "direction"), ElementsAre("upstream"));
+}
+
+TEST(WorkerMetrics, StagesOfOthersAreNotShown) {
+  prometheus::Registry registry;
+  WorkerMetrics metrics(registry, "demo");
+  metrics.Host(AssignmentOf({0, 1}));
+  const auto both = Series(registry);
+  metrics.Update({StatusOf(0, 1), StatusOf(1, 1), StatusOf(2, 1)});
+  EXPECT_EQ(Series(registry), both);
+  metrics.Host(AssignmentOf({1}));
+  EXPECT_THAT(Values(registry, "stage"), ElementsAre("1"));
+  metrics.Host({});
+  EXPECT_THAT(Values(registry, "stage"), IsEmpty());
+  metrics.Host(AssignmentOf({0, 1}));
+  EXPECT_EQ(Series(registry), both);
+}
+
+TEST(WorkerMetrics, AStageThatIsBuiltAnewGoesOnCounting) {
+  prometheus::Registry registry;
+  WorkerMetrics metrics(registry, "demo");
+  metrics.Host(AssignmentOf({1}));
+  metrics.Update({StatusOf(1, 5)});
+  metrics.Host(AssignmentOf({1}));
+  metrics.Update({StatusOf(1, 2)});
+  EXPECT_THAT(Text(registry), HasSubstr("phase=\"rotate\",run=\"demo\","
+                                        "stage=\"1\"} 7\n"));
 }
 
 }  // namespace

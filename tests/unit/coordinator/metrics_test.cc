@@ -1,0 +1,123 @@
+#include "coordinator/metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+#include <set>
+
+#include "common/config/run_config_io.h"
+#include "tests/support/status_matchers.h"
+
+namespace gimbal::coordinator {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class MetricsTest : public ::testing::Test {
+ protected:
+  MetricsTest() {
+    auto config = config::ParseRunConfig(
+        "run: {steps: 100}\n"
+        "data: {train: corpus}\n"
+        "model: {layers: 3, hidden: 8, heads: 2, context: 8}\n"
+        "pipeline: {stages: 3}\n"
+        "cluster: {restart_budget: 2}\n",
+        "config.yaml", {});
+    EXPECT_THAT(config, test_support::IsOk());
+    metrics_.emplace(registry_, "demo", *config);
+  }
+
+  std::string Text() const {
+    return prometheus::TextSerializer().Serialize(registry_.Collect());
+  }
+  std::set<std::string> Series() const {
+    std::set<std::string> series;
+    std::istringstream lines(Text());
+    for (std::string line; std::getline(lines, line);) {
+      if (!line.starts_with('#')) series.insert(line.substr(0, line.find(' ')));
+    }
+    return series;
+  }
+  v1::GetStatusResponse Status() const {
+    v1::GetStatusResponse status;
+    status.set_state(v1::RUN_STATE_RUNNING);
+    for (int i = 0; i < 3; ++i) {
+      v1::StageView& stage = *status.add_stages();
+      stage.set_stage(i);
+      stage.set_delay_expected(2 - i);
+      v1::WorkerView& worker = *status.add_workers();
+      worker.set_state("training");
+      worker.add_stages(i);
+      worker.set_heartbeat_age_seconds(0.25 * i);
+    }
+    return status;
+  }
+
+  prometheus::Registry registry_;
+  std::optional<CoordinatorMetrics> metrics_;
+};
+
+TEST_F(MetricsTest, WhatIsNotKnownYetIsLeftOut) {
+  EXPECT_THAT(Text(), Not(HasSubstr("gimbal_train_loss{")));
+  EXPECT_THAT(Text(), Not(HasSubstr("gimbal_checkpoint_bytes{")));
+  metrics_->OnRow({.step = 7, .loss = 2.5, .staleness = {2, 1, 0}});
+  EXPECT_THAT(Text(), HasSubstr("gimbal_train_loss{run=\"demo\"} 2.5"));
+  EXPECT_THAT(Text(), HasSubstr("gimbal_train_update{run=\"demo\"} 7"));
+}
+
+TEST_F(MetricsTest, WhateverHappensAddsNoSeries) {
+  metrics_->OnRow({.step = 1, .staleness = {0, 0, 0}});
+  metrics_->OnStatus(Status());
+  const std::set<std::string> before = Series();
+  for (int stage = 0; stage < 3; ++stage) {
+    for (const Loss loss : {Loss::kConnection, Loss::kLease, Loss::kLink}) {
+      metrics_->OnRestart(stage, loss);
+    }
+    metrics_->OnRecovery(stage, 0.4);
+  }
+  metrics_->OnLeftOut({.first = 3, .last = 4, .kind = "nan"});
+  metrics_->OnLeftOut({.first = 5, .last = 5, .kind = "loss_spike"});
+  metrics_->OnRefreshChange();
+  metrics_->OnDecision();
+  metrics_->OnCheckpointFailure();
+  metrics_->OnCall("Session", absl::OkStatus(), base::Seconds(0.001));
+  metrics_->OnCall("Session", absl::AbortedError(""), base::Seconds(0.001));
+  metrics_->OnCall("Register", absl::DataLossError(""), base::Seconds(1));
+  metrics_->OnCall("Unheard", absl::OkStatus(), base::Seconds(1));
+  metrics_->OnStatus(Status());
+  EXPECT_EQ(Series(), before);
+  const std::string text = Text();
+  for (const char* line :
+       {"gimbal_stage_restarts_total{reason=\"lease\",run=\"demo\",stage=\"1\"}"
+        " 1",
+        "gimbal_stage_restarts_left{run=\"demo\",stage=\"1\"} 0",
+        "gimbal_train_nonfinite_total{run=\"demo\"} 1",
+        "gimbal_train_skipped_updates_total{reason=\"nan\",run=\"demo\"} 2",
+        "gimbal_rpc_errors_total{code=\"aborted\",method=\"Session\",run="
+        "\"demo\"} 1",
+        "gimbal_rpc_errors_total{code=\"other\",method=\"Register\",run="
+        "\"demo\"} 1",
+        "gimbal_rpc_seconds_count{method=\"Session\",run=\"demo\"} 2",
+        "gimbal_stage_recovery_seconds_count{run=\"demo\",stage=\"2\"} 1",
+        "gimbal_stage_delay_updates{run=\"demo\",stage=\"0\"} 2",
+        "gimbal_stage_heartbeat_age_seconds{run=\"demo\",stage=\"2\"} 0.5",
+        "gimbal_run_state{run=\"demo\",state=\"running\"} 1",
+        "gimbal_run_state{run=\"demo\",state=\"failed\"} 0",
+        "gimbal_workers{run=\"demo\",state=\"training\"} 3"}) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+}
+
+TEST_F(MetricsTest, ACheckpointThatIsFoundHasNoDuration) {
+  metrics_->OnCheckpoint({.update = 20, .bytes = 10, .unix_seconds = 5});
+  EXPECT_THAT(Text(), HasSubstr("gimbal_checkpoint_update{run=\"demo\"} 20"));
+  EXPECT_THAT(Text(), HasSubstr("duration_seconds_count{run=\"demo\"} 0"));
+  metrics_->OnCheckpoint({.update = 40, .seconds = 0.2});
+  EXPECT_THAT(Text(), HasSubstr("duration_seconds_count{run=\"demo\"} 1"));
+}
+
+}  // namespace
+}  // namespace gimbal::coordinator
