@@ -66,6 +66,7 @@ int64_t TotalBytes(const std::vector<StagePlan>& plan) {
 }
 
 std::string ToJson(const std::vector<StagePlan>& plan,
+                   const v1::ClusterSection& cluster,
                    std::optional<int64_t> available) {
   nlohmann::ordered_json stages = nlohmann::ordered_json::array();
   for (const StagePlan& stage : plan) {
@@ -89,8 +90,11 @@ std::string ToJson(const std::vector<StagePlan>& plan,
     }
     stages.push_back(std::move(row));
   }
+  const int64_t replay_mb = cluster.replay_memory_mb();
   nlohmann::ordered_json json = {{"stages", stages},
-                                 {"total_bytes", TotalBytes(plan)}};
+                                 {"total_bytes", TotalBytes(plan)},
+                                 {"threads", cluster.threads()},
+                                 {"replay_memory_bytes", replay_mb << 20}};
   if (available) json["available_bytes"] = *available;
   return json.dump(2) + "\n";
 }
@@ -145,9 +149,10 @@ absl::Status Show(const PlanOptions& options) {
       config::LoadRunConfig(options.config_path, options.overrides));
   GIMBAL_ASSIGN_OR_RETURN(const std::vector<StagePlan> plan, MakePlan(config));
   const std::optional<int64_t> available = AvailableBytes();
-  std::printf(
-      "%s", (options.json ? ToJson(plan, available) : ToTable(plan, available))
-                .c_str());
+  const std::string text = options.json
+                               ? ToJson(plan, config.cluster(), available)
+                               : ToTable(plan, available);
+  std::printf("%s", text.c_str());
   return absl::OkStatus();
 }
 
