@@ -181,11 +181,11 @@ def run_overview():
                            query(f"run:gimbal_progress:ratio{RUN}")))
         .with_panel(number("time left", "At the speed of the last minute.", "s",
                            query(f"run:gimbal_eta:seconds{RUN}")))
-        .with_panel(number("loss", "Mean loss of the newest update.", "",
+        .with_panel(number("loss now", "Mean loss of the newest update.", "",
                            query(f"gimbal_train_loss{RUN}"), decimals=4))
         .with_panel(number("held-out loss", "Newest evaluation.", "",
                            query(f"gimbal_valid_loss{RUN}"), decimals=4))
-        .with_panel(number("tokens/s", "Over the last minute.", "short",
+        .with_panel(number("tokens/s now", "Over the last minute.", "short",
                            query(f"run:gimbal_train_tokens:rate1m{RUN}")))
         .with_panel(number(
             "staler than expected",
@@ -440,7 +440,7 @@ def control_plane():
                                f"{RUN})", "{{phase}}", instant=True),
                          width=12))
         .with_panel(
-            fill(table.Panel(), "versions", "Of every process.", "", 12, 7,
+            fill(table.Panel().show_header(True), "versions", "Of every process.", "", 12, 7,
                  [query(f"gimbal_build_info{RUN}", instant=True,
                         as_table=True)])))
 
