@@ -1,5 +1,6 @@
 #include "tests/e2e/security/attacks.h"
 
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>

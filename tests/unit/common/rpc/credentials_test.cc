@@ -1,6 +1,7 @@
 // Who may call whom, with and without certificates and tokens.
 #include "common/rpc/credentials.h"
 
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <gtest/gtest.h>
