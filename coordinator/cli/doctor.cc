@@ -13,6 +13,7 @@
 #include "common/base/status_macros.h"
 #include "common/config/paths.h"
 #include "common/config/run_config_io.h"
+#include "common/rpc/credentials.h"
 #include "coordinator/checkpoint/catalogue.h"
 #include "coordinator/cli/admin_client.h"
 #include "coordinator/cli/doctor_checks.h"
@@ -96,11 +97,12 @@ void CheckConfig(const DoctorOptions& options, const v1::RunConfig& config,
 }
 
 void CheckCoordinator(const std::string& address,
+                      const rpc::Credentials& credentials,
                       std::vector<Finding>& findings) {
   findings.push_back(
       CheckName("the coordinator", address.substr(0, address.rfind(':'))));
   const double before = base::Clock::Real().UnixSeconds();
-  const auto status = AdminClient(address).GetStatus();
+  const auto status = AdminClient(address, credentials).GetStatus();
   const double after = base::Clock::Real().UnixSeconds();
   if (!status.ok()) {
     findings.push_back(
@@ -145,8 +147,17 @@ absl::StatusOr<std::vector<Finding>> Examine(const DoctorOptions& options) {
   for (Finding& limit : CheckLimits(ReadLimits(), memory, cuda.devices)) {
     findings.push_back(std::move(limit));
   }
-  if (!options.coordinator.empty()) {
-    CheckCoordinator(options.coordinator, findings);
+  const auto credentials = rpc::Credentials::Load(
+      rpc::FromEnvironment(rpc::FilesOf(config.cluster())));
+  findings.push_back(
+      credentials.ok()
+          ? Finding{"security", Health::kOk,
+                    credentials->any() ? "certificates and token can be read"
+                                       : "none: only this machine can connect"}
+          : Finding{"security", Health::kFail,
+                    std::string(credentials.status().message())});
+  if (!options.coordinator.empty() && credentials.ok()) {
+    CheckCoordinator(options.coordinator, *credentials, findings);
   }
   return findings;
 }

@@ -14,8 +14,9 @@ namespace {
 
 absl::Status Render(const SlurmOptions& options) {
   SlurmJob job = options.job;
-  GIMBAL_ASSIGN_OR_RETURN(const v1::RunConfig config,
+  GIMBAL_ASSIGN_OR_RETURN(v1::RunConfig config,
                           config::LoadRunConfig(job.config, {}));
+  GIMBAL_RETURN_IF_ERROR(config::ResolvePaths(config));
   if (job.bin_dir.empty()) job.bin_dir = ProgramFolder();
   GIMBAL_ASSIGN_OR_RETURN(job.config,
                           config::AbsolutePath("CONFIG", job.config));

@@ -29,9 +29,15 @@ trap 'ending=${ending:-no}' TERM      # scancel
 
 log() { printf '%(%F %T)T %s\n' -1 "$*"; }
 
-# Where others reach a node.
-address_of() {
+# Where others reach a node: what Slurm calls it, and that as a number.
+name_of() {
   scontrol show node --oneliner "$1" | sed -n 's/.* NodeAddr=\([^ ]*\).*/\1/p'
+}
+number_of() {
+  local number
+  read -r number _ < <(getent ahosts "$1")
+  [[ $number == *:* ]] && number="[$number]"
+  printf '%s\n' "$number"
 }
 
 # The coordinator's address, once the process $coordinator serves.
@@ -40,7 +46,7 @@ served_address() {
     "$run_dir/coordinator.json" 2>/dev/null
 }
 
-# Starts the coordinator at $1. A folder that holds the run is gone on with.
+# Starts the coordinator at port $1. A folder that holds the run is gone on with.
 start_coordinator() {
   local from=$config flags=()
   if [[ $goes_on == yes && -e $run_dir/config.yaml ]]; then
@@ -49,7 +55,8 @@ start_coordinator() {
     flags=(--resume)
   fi
   "$bin/gimbal-coordinator" --config "$from" --run-dir "$run_dir" \
-    --workers "$workers" --listen "$1" "${flags[@]}" \
+    --workers "$workers" --listen "$(number_of "$head"):$1" \
+    --advertise "$head" "${flags[@]}" \
     >>"$run_dir/logs/coordinator.log" 2>&1 &
   coordinator=$!
   goes_on=yes
@@ -68,14 +75,16 @@ await_address() {
 # of its own, and one that ends too early is followed by the next. Without
 # --overlap, so that every step has cores and GPUs of its own.
 keep_worker() {
-  local name=worker-$1 node=$2 host pause=1 began code
-  host=$(address_of "$node")
+  local name=worker-$1 node=$2 host number pause=1 began code
+  host=$(name_of "$node")
+  number=$(number_of "$host")
   while :; do
     began=$SECONDS
     srun --exact --nodes=1 --ntasks=1 --nodelist="$node" --job-name="$name" \
       --kill-on-bad-exit=0 "${step_options[@]}" \
       "$bin/gimbal-worker" --coordinator "$address" --name "$name" \
-      --listen "$host:0" --metrics-listen "$host:0" "${worker_options[@]}" \
+      --listen "$number:0" --advertise "$host" \
+      --metrics-listen "$number:0" "${worker_options[@]}" \
       >>"$run_dir/logs/$name.log" 2>&1
     code=$?
     # The coordinator's words for the end of the run.
@@ -93,7 +102,7 @@ follow_coordinator() {
   local asked=''
   while kill -0 "$coordinator" 2>/dev/null; do
     if [[ -n $ending && -z $asked ]] &&
-        "$bin/gimbal" stop --coordinator "$address"; then
+        "$bin/gimbal" stop --run-dir "$run_dir"; then
       asked=yes
     fi
     sleep 0.5 &
@@ -112,13 +121,15 @@ esac
 mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
 mkdir -p "$run_dir/logs" || exit 2
 # A node that cannot do its part shall be known before the run is.
-if ! srun --nodes="$SLURM_NNODES" --ntasks-per-node=1 --overlap --label \
+if ! srun --nodes="$SLURM_NNODES" --ntasks="$SLURM_NNODES" \
+    --ntasks-per-node=1 --overlap --label \
     "$bin/gimbal" doctor /dev/stdin --run-dir "$run_dir" \
-    --workers "$workers_per_node" "${doctor_options[@]}" <"$config"; then
+    --workers "$workers_per_node" <"$config"; then
   log "the nodes are not fit for the run (gimbal doctor, above)"
   exit 2
 fi
-start_coordinator "$(address_of "${nodes[0]}"):0"
+head=$(name_of "${nodes[0]}")
+start_coordinator 0
 await_address
 keepers=()
 if [[ -n $address ]]; then
@@ -136,7 +147,7 @@ while :; do
   log "the coordinator ended with exit code $code; starts again in $pause s"
   sleep "$pause"
   pause=$((pause < 32 ? 2 * pause : 60))
-  start_coordinator "$address"
+  start_coordinator "${address##*:}"
 done
 log "the coordinator ended with exit code $code"
 # Workers end by themselves; what does not, ends with the job.
@@ -268,10 +279,25 @@ std::string Directives(const SlurmJob& job, const v1::RunConfig& config,
   return text;
 }
 
+std::vector<std::string> WorkerOptions(const v1::RunConfig& config) {
+  const v1::ClusterSection& cluster = config.cluster();
+  std::vector<std::string> options = {
+      "--stop-signals", "'" + absl::StrJoin(cluster.stop_signals(), ",") + "'"};
+  const auto add = [&](const char* flag, const std::string& path) {
+    if (path.empty()) return;
+    options.push_back(flag);
+    options.push_back(ShellWord(path));
+  };
+  add("--tls-ca", cluster.tls().ca());
+  add("--tls-cert", cluster.tls().cert());
+  add("--tls-key", cluster.tls().key());
+  add("--token-file", cluster.token_file());
+  return options;
+}
+
 std::string Settings(const SlurmJob& job, const v1::RunConfig& config,
                      int workers, int nodes, int cpus) {
   const int spares = config.cluster().spares();
-  const int gpus_per_node = job.gpus * CeilDiv(workers + spares, nodes);
   std::vector<std::string> step = {absl::StrCat("--cpus-per-task=", cpus),
                                    "--cpu-bind=cores"};
   if (job.gpus > 0) step.push_back(absl::StrCat("--gpus-per-task=", job.gpus));
@@ -284,9 +310,8 @@ std::string Settings(const SlurmJob& job, const v1::RunConfig& config,
       "readonly workers_per_node=", CeilDiv(workers + spares, nodes), "\n",
       "readonly requeue=", job.requeue ? "yes" : "no", "\n",
       "readonly step_options=(", absl::StrJoin(step, " "), ")\n",
-      "readonly doctor_options=(--gpus ", gpus_per_node, ")\n",
-      "readonly worker_options=(--stop-signals '",
-      absl::StrJoin(config.cluster().stop_signals(), ","), "')\n");
+      "readonly worker_options=(", absl::StrJoin(WorkerOptions(config), " "),
+      ")\n");
 }
 
 }  // namespace

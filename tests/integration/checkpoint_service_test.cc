@@ -38,8 +38,8 @@ class CheckpointServiceTest : public ::testing::Test {
     request.set_data_address("127.0.0.1:1");
     grpc::ClientContext context;
     rpc::SetTimeout(context, std::chrono::seconds(20));
-    const auto control =
-        v1::ControlService::NewStub(rpc::MakeChannel(coordinator_->address()));
+    const auto control = v1::ControlService::NewStub(
+        rpc::MakeChannel(coordinator_->address(), rpc::Credentials()));
     EXPECT_TRUE(control->Register(&context, request, &worker_).ok());
     for (size_t i = 0; i < values_.size(); ++i) {
       values_[i] = static_cast<float>(i) / 3;
@@ -62,7 +62,7 @@ class CheckpointServiceTest : public ::testing::Test {
     ASSERT_THAT(coordinator, IsOk());
     coordinator_ = *std::move(coordinator);
     stub_ = v1::CheckpointService::NewStub(
-        rpc::MakeChannel(coordinator_->address()));
+        rpc::MakeChannel(coordinator_->address(), rpc::Credentials()));
   }
 
   CoordinatorStore::Options Options() {

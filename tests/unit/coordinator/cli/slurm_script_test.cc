@@ -46,7 +46,20 @@ TEST(SlurmScript, OneNodePerWorkerUnlessTold) {
       AllOf(HasSubstr("--nodes=2\n"), HasSubstr("--ntasks=3\n"),
             HasSubstr("--ntasks-per-node=2\n"), HasSubstr("workers=3 "),
             HasSubstr("workers_per_node=2\n"), HasSubstr("--cpus-per-task=8\n"),
-            HasSubstr("--gpus-per-task=1\n"), HasSubstr("--gpus 2")));
+            HasSubstr("--gpus-per-task=1\n")));
+}
+
+TEST(SlurmScript, WorkersAreToldOfCertificatesAndToken) {
+  v1::RunConfig config = Config(2);
+  config.mutable_cluster()->mutable_tls()->set_ca("/certs/ca.pem");
+  config.mutable_cluster()->mutable_tls()->set_cert("/certs/cert.pem");
+  config.mutable_cluster()->mutable_tls()->set_key("/certs/my key.pem");
+  config.mutable_cluster()->set_token_file("/certs/token");
+  EXPECT_THAT(
+      *SlurmScript(Job(), config),
+      HasSubstr("worker_options=(--stop-signals 'TERM' --tls-ca /certs/ca.pem "
+                "--tls-cert /certs/cert.pem --tls-key '/certs/my key.pem' "
+                "--token-file /certs/token)"));
 }
 
 // Slurm ends, and with --requeue repeats, a job that loses a node, which is
