@@ -64,6 +64,11 @@ struct Host {
   std::unique_ptr<LinkListener> listener = *LinkListener::Start("127.0.0.1:0");
 };
 
+std::unique_ptr<CheckpointStore> InSharedFolder(const v1::Assignment& of,
+                                                std::stop_token) {
+  return std::make_unique<SharedFolder>(of.checkpoint_root());
+}
+
 class AssignmentRunTest : public ::testing::Test {
  protected:
   AssignmentRunTest() {
@@ -103,9 +108,7 @@ class AssignmentRunTest : public ::testing::Test {
         [&host](v1::WorkerMessage message) {
           host.inbox.Put(std::move(message));
         },
-        [](const v1::Assignment& of, std::stop_token) {
-          return std::make_unique<SharedFolder>(of.checkpoint_root());
-        });
+        InSharedFolder);
   }
   std::unique_ptr<AssignmentRun> Start(int stage) {
     return Start(stage, AssignmentOf(stage));
@@ -194,13 +197,15 @@ TEST_F(AssignmentRunTest, RunningOutOfMemoryIsFatalAndSaysWhatIsNeeded) {
   assignment.mutable_placements(0)->set_blocks(2);
   bool failed = false;
   Host& host = hosts_[0];
-  const AssignmentRun run(1, std::move(assignment), host.data, *host.listener,
-                          host.store, [&](v1::WorkerMessage message) {
-                            if (!std::exchange(failed, true)) {
-                              throw std::bad_alloc();
-                            }
-                            host.inbox.Put(std::move(message));
-                          });
+  const AssignmentRun run(
+      1, std::move(assignment), host.data, *host.listener, host.store,
+      [&](v1::WorkerMessage message) {
+        if (!std::exchange(failed, true)) {
+          throw std::bad_alloc();
+        }
+        host.inbox.Put(std::move(message));
+      },
+      InSharedFolder);
   const auto failure = host.inbox.Next(v1::WorkerMessage::kFailure);
   ASSERT_TRUE(failure);
   EXPECT_EQ(failure->failure().kind(), v1::WorkerFailure::KIND_FATAL);
