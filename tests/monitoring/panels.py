@@ -4,8 +4,8 @@ import json
 import re
 
 # Windows of the dashboards that a test has no time for.
-VARIABLES = {"$__rate_interval": "10s", "$__interval": "5s", "[5m]": "[60s]",
-             "[1m]": "[60s]", "[1h]": "[60s]", "$stage": ".*"}
+VARIABLES = {"$__rate_interval": "10s", "$__interval": "5s", "[5m]": "[10m]",
+             "[1m]": "[10m]", "[1h]": "[10m]", "$stage": ".*"}
 
 
 def filled(expression, run):
