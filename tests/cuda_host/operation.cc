@@ -11,7 +11,7 @@ thread_local bool in_host_function = false;
 
 class Call : public Operation {
  public:
-  Call(std::function<void()> work, bool on_host)
+  Call(std::function<std::string()> work, bool on_host)
       : work_(std::move(work)), on_host_(on_host) {}
 
   bool Step(Random& /*random*/) override {
@@ -19,7 +19,7 @@ class Call : public Operation {
       in_host_function = true;
       AllowDeviceMemory(false);
     }
-    work_();
+    error_ = work_();
     if (on_host_) {
       AllowDeviceMemory(true);
       in_host_function = false;
@@ -27,9 +27,12 @@ class Call : public Operation {
     return true;
   }
 
+  std::string Error() const override { return error_; }
+
  private:
-  const std::function<void()> work_;
+  const std::function<std::string()> work_;
   const bool on_host_;
+  std::string error_;
 };
 
 class WaitFor : public Operation {
@@ -48,14 +51,27 @@ class WaitFor : public Operation {
 
 bool InHostFunction() { return in_host_function; }
 
-MakeOperation Once(std::function<void()> work) {
+MakeOperation OnceChecked(std::function<std::string()> work) {
   return
       [work = std::move(work)] { return std::make_unique<Call>(work, false); };
 }
 
+MakeOperation Once(std::function<void()> work) {
+  return OnceChecked([work = std::move(work)] {
+    work();
+    return std::string();
+  });
+}
+
 MakeOperation OnceOnHost(std::function<void()> work) {
-  return
-      [work = std::move(work)] { return std::make_unique<Call>(work, true); };
+  return [work = std::move(work)] {
+    return std::make_unique<Call>(
+        [work] {
+          work();
+          return std::string();
+        },
+        true);
+  };
 }
 
 MakeOperation After(CompletionPtr completion) {

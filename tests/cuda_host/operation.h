@@ -36,6 +36,8 @@ using CompletionPtr = std::shared_ptr<Completion>;
 
 // Calls `work` once.
 MakeOperation Once(std::function<void()> work);
+// The same for work that may fail, and then says why.
+MakeOperation OnceChecked(std::function<std::string()> work);
 // The same for a function of the host, which must not touch device memory or
 // call the runtime.
 MakeOperation OnceOnHost(std::function<void()> work);
