@@ -16,7 +16,6 @@ using nlohmann::json;
 using test_support::Command;
 using test_support::CommandResult;
 using test_support::ReadText;
-using test_support::Run;
 
 class Doctor : public test_support::TrainFixture {
  protected:
@@ -24,7 +23,7 @@ class Doctor : public test_support::TrainFixture {
   std::map<std::string, std::string> Examine(std::vector<std::string> more) {
     std::vector<std::string> argv = {"gimbal", "doctor", "--json"};
     argv.insert(argv.end(), more.begin(), more.end());
-    const CommandResult result = Run(argv);
+    const CommandResult result = test_support::Run(argv);
     std::map<std::string, std::string> healths = {
         {"code", std::to_string(result.exit_code)}};
     const json report = json::parse(result.output, nullptr, false);
@@ -62,7 +61,8 @@ TEST_F(Doctor, WhatIsWrongFailsAndTheRestIsStillChecked) {
     EXPECT_EQ(healths[check], "fail") << check;
   }
   EXPECT_EQ(healths["ports"], "ok");
-  const CommandResult typo = Run({"gimbal", "doctor", folder_ / "none.yaml"});
+  const CommandResult typo =
+      test_support::Run({"gimbal", "doctor", folder_ / "none.yaml"});
   EXPECT_EQ(typo.exit_code, 2);
   EXPECT_NE(typo.output.find("none.yaml"), std::string::npos) << typo.output;
 }
@@ -95,10 +95,10 @@ TEST_F(Doctor, TheScriptForSlurmIsCleanShell) {
         "gimbal",    "slurm",          "render", folder_ / "config.yaml",
         "--run-dir", folder_ / "it's", "--out",  folder_ / "job.sbatch"};
     argv.insert(argv.end(), more.begin(), more.end());
-    const CommandResult rendered = Run(argv);
+    const CommandResult rendered = test_support::Run(argv);
     ASSERT_EQ(rendered.exit_code, 0) << rendered.output;
     const CommandResult checked =
-        Run({"/usr/bin/shellcheck", folder_ / "job.sbatch"});
+        test_support::Run({"/usr/bin/shellcheck", folder_ / "job.sbatch"});
     EXPECT_EQ(checked.exit_code, 0) << checked.output;
   }
 }
