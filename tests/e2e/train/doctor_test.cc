@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -101,6 +102,25 @@ TEST_F(Doctor, TheScriptForSlurmIsCleanShell) {
         test_support::Run({"/usr/bin/shellcheck", folder_ / "job.sbatch"});
     EXPECT_EQ(checked.exit_code, 0) << checked.output;
   }
+}
+
+TEST_F(Doctor, TheExampleForSlurmIsWhatRenderWrites) {
+  const char* source = std::getenv("GIMBAL_SOURCE_DIR");
+  ASSERT_NE(source, nullptr);
+  const std::string root = source;
+  const CommandResult rendered = Run(
+      {"gimbal", "slurm", "render", root + "/deploy/examples/quickstart.yaml",
+       "--run-dir", "/shared/runs/quickstart", "--bin-dir",
+       "/opt/gimbal/build/release/bin", "--time", "1:00:00"});
+  ASSERT_EQ(rendered.exit_code, 0) << rendered.output;
+  std::string text = rendered.output;
+  for (size_t at; (at = text.find(root)) != std::string::npos;) {
+    text.replace(at, root.size(), "/opt/gimbal");
+  }
+  EXPECT_EQ(text, ReadText(root + "/deploy/slurm/quickstart.sbatch"))
+      << "made by: gimbal slurm render deploy/examples/quickstart.yaml "
+         "--run-dir /shared/runs/quickstart --bin-dir "
+         "/opt/gimbal/build/release/bin --time 1:00:00";
 }
 
 }  // namespace
