@@ -60,7 +60,7 @@ TEST(PortCheckTest, TheTwoPortsMayNotBeTheSame) {
   EXPECT_THAT(CheckAddresses(cluster), IsOk());
   cluster.set_metrics_listen("192.0.2.1:0");
   EXPECT_THAT(CheckAddresses(cluster),
-              StatusIs(absl::StatusCode::kFailedPrecondition,
+              StatusIs(absl::StatusCode::kNotFound,
                        HasSubstr("cluster.metrics_listen")));
   cluster.set_listen("127.0.0.1:48123");
   cluster.set_metrics_listen("0.0.0.0:48123");
