@@ -108,7 +108,7 @@ TEST_F(Doctor, TheExampleForSlurmIsWhatRenderWrites) {
   const char* source = std::getenv("GIMBAL_SOURCE_DIR");
   ASSERT_NE(source, nullptr);
   const std::string root = source;
-  const CommandResult rendered = Run(
+  const CommandResult rendered = test_support::Run(
       {"gimbal", "slurm", "render", root + "/deploy/examples/quickstart.yaml",
        "--run-dir", "/shared/runs/quickstart", "--bin-dir",
        "/opt/gimbal/build/release/bin", "--time", "1:00:00"});
