@@ -26,8 +26,8 @@ inline constexpr int kKeepaliveMs = 10000;
 // Largest message that either side takes; what is larger comes in chunks.
 inline constexpr int kMaxMessageBytes = 4 << 20;
 
-// Connects lazily and again after every loss, within a second, resolving the
-// name anew. Never through an HTTP proxy of the environment.
+// Connects lazily and again after every loss, within a second; resolves the
+// name anew every half minute at most. Never through an HTTP proxy.
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
                                            const Credentials& credentials);
 

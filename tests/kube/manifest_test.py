@@ -1,8 +1,10 @@
 """What deploy/kubernetes renders: schemas, policies, Kustomize against Helm."""
 
 import copy
+import functools
 import json
 import math
+import os
 import pathlib
 import re
 import subprocess
@@ -40,21 +42,31 @@ def run_config(objects):
     return yaml.safe_load(config["data"]["config.yaml"])
 
 
+@functools.cache
+def program_help(name):
+    program = pathlib.Path(os.environ["GIMBAL_BIN_DIR"]) / name
+    return render.run(program, "--help").stdout.replace(",", " ")
+
+
 class RenderedTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.rendered = render.everything()
 
+    where = ""
+
     def each(self):
-        for where, objects in self.rendered:
-            with self.subTest(where):
-                yield objects
+        for self.where, objects in self.rendered:
+            yield objects
 
     def each_pod(self):
-        for where, objects in self.rendered:
+        for rendered, objects in self.rendered:
             for name, pod, item in render.pods(objects):
-                with self.subTest(f"{where}: {name}"):
-                    yield pod, item, objects
+                self.where = f"{rendered}: {name}"
+                yield pod, item, objects
+
+    def _formatMessage(self, msg, standardMsg):
+        return f"{self.where}: {super()._formatMessage(msg, standardMsg)}"
 
 
 class SchemaTest(RenderedTest):
@@ -82,7 +94,7 @@ class SchemaTest(RenderedTest):
                 with self.subTest(item["kind"]), self.assertRaises(Exception):
                     validate(broken, VERSIONS[-1])
         self.assertLessEqual({"Job", "Service", "NetworkPolicy"}, seen)
-        self.assertIn("PodMonitor", seen)
+        self.assertLessEqual({"PodMonitor", "PrometheusRule"}, seen)
 
     def test_the_chart_is_linted(self):
         for values in [None, *render.VALUES]:
@@ -164,6 +176,25 @@ class PodPolicyTest(RenderedTest):
             self.assertEqual(volumes, set(mounts))
             self.assertIn("token", volumes)
 
+    def test_variables_are_set_before_they_are_used(self):
+        for pod, _, _ in self.each_pod():
+            for container in pod["containers"]:
+                known = set()
+                for entry in container["env"]:
+                    used = re.findall(r"\$\((\w+)\)", entry.get("value", ""))
+                    self.assertLessEqual(set(used), known, entry)
+                    known.add(entry["name"])
+                    self.assertEqual(len(entry), 2, entry)
+                used = re.findall(r"\$\((\w+)\)", " ".join(container["args"]))
+                self.assertLessEqual(set(used), known)
+
+    def test_programs_know_their_arguments(self):
+        for pod, _, _ in self.each_pod():
+            for container in pod["containers"]:
+                known = program_help(container["command"][0])
+                for argument in container["args"]:
+                    self.assertIn(f"{argument.partition('=')[0]} ", known)
+
     def test_workers_can_fail_one_by_one(self):
         for pod, item, _ in self.each_pod():
             spec = item["spec"]
@@ -173,6 +204,22 @@ class PodPolicyTest(RenderedTest):
                 self.assertEqual(spec["completionMode"], "Indexed")
                 self.assertEqual(spec["completions"], spec["parallelism"])
                 self.assertGreater(spec["backoffLimitPerIndex"], 0)
+
+
+class PrepareTest(unittest.TestCase):
+    def test_the_pod_that_prepares_data_is_as_a_workers(self):
+        (_, (pod,)), = (each for each in render.everything() if each[0] == "prepare")
+        found = render.by_name(render.overlay("cpu"))
+        worker = found["Job", "gimbal-worker"]["spec"]["template"]["spec"]
+        self.assertEqual(pod["spec"]["securityContext"], worker["securityContext"])
+        container, other = pod["spec"]["containers"][0], worker["containers"][0]
+        for key in ("image", "securityContext"):
+            self.assertEqual(container[key], other[key])
+        self.assertIn(container["volumeMounts"][0], other["volumeMounts"])
+        self.assertIn(pod["spec"]["volumes"][0], worker["volumes"])
+        # It is none of the run's pods.
+        labels = found["Service", "gimbal-worker"]["spec"]["selector"]
+        self.assertFalse(labels.items() <= pod["metadata"]["labels"].items())
 
 
 class ObjectPolicyTest(RenderedTest):
@@ -284,6 +331,25 @@ class SameObjectsTest(unittest.TestCase):
                     self.compare(render.overlay(name), values)
 
 
+class RulesTest(unittest.TestCase):
+    def test_the_rules_are_those_of_the_dashboards(self):
+        groups = []
+        for name in ("recording", "alerts"):
+            path = render.SOURCE / "dashboards" / "prometheus" / f"{name}.rules.yml"
+            groups += yaml.safe_load(path.read_text())["groups"]
+        rendered = render.by_name(render.overlay("monitoring"))
+        self.assertEqual(rendered["PrometheusRule", "gimbal"]["spec"]["groups"], groups,
+                         "run deploy/kubernetes/rules.sh")
+
+    def test_series_are_named_as_the_alerts_expect(self):
+        rendered = render.by_name(render.overlay("monitoring"))
+        endpoint, = rendered["PodMonitor", "gimbal"]["spec"]["podMetricsEndpoints"]
+        job, = (each for each in endpoint["relabelings"]
+                if each.get("targetLabel") == "job")
+        self.assertEqual(job["replacement"], "gimbal-$1")
+        self.assertTrue(endpoint["honorLabels"])
+
+
 class ChartTest(unittest.TestCase):
     def refused(self, *options):
         done = render.run(
@@ -299,17 +365,28 @@ class ChartTest(unittest.TestCase):
     def test_a_tag_that_moves_is_refused(self):
         self.assertIn("tag", self.refused("--set", "image.tag=latest"))
 
-    def test_what_the_chart_decides_cannot_be_set_in_the_config(self):
-        self.assertIn(
-            "listen", self.refused("--set", "config.cluster.listen=0.0.0.0:1")
+    def test_what_is_no_config_is_refused(self):
+        for text in ("stages", "[1]", "run: {steps: 1}", "a: b: c"):
+            self.assertIn("config:", self.refused("--set-literal", f"config={text}"))
+
+    def test_a_config_is_taken_whole(self):
+        text = "# mine\npipeline: {stages: 2}\n"
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write(text)
+            file.flush()
+            objects = render.by_name(render.helm("--set-file", f"config={file.name}"))
+        self.assertEqual(
+            objects["ConfigMap", "gimbal-config"]["data"]["config.yaml"], text
         )
+        self.assertEqual(objects["Job", "gimbal-worker"]["spec"]["completions"], 2)
 
     def test_more_workers_than_stages_are_refused(self):
         text = self.refused("--set", "workers.count=5")
         self.assertIn("workers.count: found 5, expected at most", text)
 
     def test_a_bad_grace_is_refused(self):
-        text = self.refused("--set", "config.cluster.grace=soon")
+        config = "config=pipeline: {stages: 2}\ncluster: {grace: soon}\n"
+        text = self.refused("--set-literal", config)
         self.assertIn("found 'soon', expected a duration", text)
 
     def test_objects_carry_the_name_of_the_release(self):
@@ -332,7 +409,7 @@ class ResourcesTest(unittest.TestCase):
 
     def plan(self, config, *options):
         done = render.run(
-            f"{render.os.environ['GIMBAL_BIN_DIR']}/gimbal", "plan", config, "--json",
+            f"{os.environ['GIMBAL_BIN_DIR']}/gimbal", "plan", config, "--json",
             *options,
         )
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -382,7 +459,7 @@ class ConfigTest(unittest.TestCase):
                 file.flush()
                 done = subprocess.run(
                     [
-                        f"{render.os.environ['GIMBAL_BIN_DIR']}/gimbal-coordinator",
+                        f"{os.environ['GIMBAL_BIN_DIR']}/gimbal-coordinator",
                         "--check-config", f"--config={file.name}", "--run-dir=/nowhere",
                     ],
                     capture_output=True,

@@ -50,6 +50,7 @@ def everything():
     """(where from, objects) of all that is rendered in these tests."""
     return [
         ("volume", kustomize(KUBERNETES / "volume")),
+        ("prepare", [yaml.safe_load((KUBERNETES / "prepare.yaml").read_text())]),
         *((f"overlay {name}", overlay(name)) for name in OVERLAYS),
         ("chart", helm_with(None)),
         *((f"chart {values.name}", helm_with(values)) for values in VALUES),

@@ -13,4 +13,5 @@ mkdir -p "$GIMBAL_SOURCE_DIR/build"
   flock 9
   ./fetch_tools.sh "$GIMBAL_KUBE_TOOLS"
 ) 9>"$GIMBAL_SOURCE_DIR/build/kube-tools.lock"
+export PYTHONPATH=$GIMBAL_SOURCE_DIR/tests/support
 exec "$GIMBAL_KUBE_TOOLS/python/bin/python" -B -m unittest "$@"

@@ -30,6 +30,7 @@ class Process:
 
     def __init__(self, popen):
         self.popen = popen
+        self.killed = False
 
     def first_pid(self):
         """None before it has begun and after it has ended."""
@@ -43,6 +44,8 @@ class Process:
     def signal(self, number):
         pid = self.first_pid()
         if pid is not None:
+            # unshare does not tell a child that was killed from one that failed.
+            self.killed |= number == signal.SIGKILL
             os.kill(pid, number)
 
     def kill(self):
@@ -54,7 +57,9 @@ class Process:
     def poll(self):
         """Exit code as a shell shows it, or None."""
         code = self.popen.poll()
-        return 128 - code if code is not None and code < 0 else code
+        if code is None or not (self.killed or code < 0):
+            return code
+        return 128 + (signal.SIGKILL if self.killed else -code)
 
     def wait(self, timeout=None):
         self.popen.wait(timeout)

@@ -125,11 +125,13 @@ absl::StatusOr<std::unique_ptr<SessionClient>> SessionClient::Connect(
   const base::Clock& clock = base::Clock::Real();
   const auto deadline = clock.Now() + patience;
   auto impl = std::make_unique<Impl>();
-  impl->channel = rpc::MakeChannel(coordinator, credentials);
-  impl->stub = v1::ControlService::NewStub(impl->channel);
   bool told = false;
   for (milliseconds pause{50};;
        pause = std::min(pause * 2, milliseconds(1000))) {
+    // A channel that is kept would ask for the address again only after half a
+    // minute, or later still when there was none.
+    impl->channel = rpc::MakeChannel(coordinator, credentials);
+    impl->stub = v1::ControlService::NewStub(impl->channel);
     grpc::ClientContext context;
     rpc::SetTimeout(context, kCallTimeout);
     const absl::Status status = rpc::FromGrpc(

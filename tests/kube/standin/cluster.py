@@ -93,7 +93,7 @@ class Cluster:
         self.others = []  # pods of no Job
         self.network = Network()
         self.lock = threading.RLock()
-        NameServer(DNS, service_lookup(of_kind("Service"), self.pods))
+        self.names = NameServer(DNS, service_lookup(of_kind("Service"), self.pods))
         self.stopping = False
         self.thread = threading.Thread(target=self._reconcile, daemon=True)
 
@@ -106,6 +106,7 @@ class Cluster:
         self.thread.join()
         for pod in self.history:
             pod.remove()
+        self.names.stop()
 
     def pods(self, job=None):
         """Those that are there, of one Job in the order of its indices."""
@@ -206,6 +207,9 @@ class Cluster:
             return self.secrets[volume["secret"]["secretName"]]
         made = folder / volume["name"]
         made.mkdir()
+        if "emptyDir" in volume:
+            made.chmod(0o777)
+            return str(made)
         for key, text in self.configs[volume["configMap"]["name"]].items():
             (made / key).write_text(text)
         return str(made)

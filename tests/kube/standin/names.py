@@ -15,13 +15,21 @@ class NameServer:
         """`lookup`: name without the dot at its end to a list of addresses, or
         None for a name that is not there."""
         self.lookup = lookup
+        self.stopping = False
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.bind((address, 53))
         self.thread = threading.Thread(target=self._serve, daemon=True)
         self.thread.start()
 
+    def stop(self):
+        # What is no question wakes the thread up.
+        self.stopping = True
+        self.socket.sendto(b"", self.socket.getsockname())
+        self.thread.join()
+        self.socket.close()
+
     def _serve(self):
-        while True:
+        while not self.stopping:
             query, client = self.socket.recvfrom(4096)
             try:
                 self.socket.sendto(self.answer(query), client)

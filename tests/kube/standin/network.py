@@ -20,7 +20,7 @@ class Network:
     def __init__(self):
         self.next = FIRST_POD
         ip("link", "set", "lo", "up")
-        ip("addr", "add", f"{DNS}/32", "dev", "lo")
+        ip("addr", "replace", f"{DNS}/32", "dev", "lo")
         with open("/proc/sys/net/ipv4/ip_forward", "w", encoding="ascii") as file:
             file.write("1")
 
@@ -62,6 +62,8 @@ class Network:
         rules += _direction(policies, pods, "Egress", "INGRESS")
         rules += ["-A EGRESS -j INGRESS"]
         rules += _direction(policies, pods, "Ingress", "ACCEPT")
+        # Whom no policy isolates.
+        rules += ["-A INGRESS -j ACCEPT"]
         text = "\n".join([*rules, "COMMIT", ""])
         subprocess.run(["iptables-restore"], input=text, text=True, check=True)
 

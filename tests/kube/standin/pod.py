@@ -12,6 +12,10 @@ from standin.network import NODE
 POLL = 0.05
 
 
+def _expand(text, env):
+    return re.sub(r"\$\((\w+)\)", lambda match: env[match[1]], text)
+
+
 class Pod:
     """Begins with `start`, ends by itself, by `kill` or by `delete`; `code` is
     then set. Never starts again: the Job makes another pod."""
@@ -29,6 +33,7 @@ class Pod:
         self.network = network
         self.address, self.link = network.add(name)
         self.ready = False
+        self.waits_for = ""
         self.disrupted = False  # condition DisruptionTarget
         self.code = None
         self.events = []
@@ -38,10 +43,10 @@ class Pod:
     def start(self, root, binds, log):
         security = self.spec["securityContext"]
         assert self.container["securityContext"]["readOnlyRootFilesystem"]
-        sandbox = Sandbox(root=root, user=security["runAsUser"], binds=binds,
-                          network=self.name)
+        self.sandbox = Sandbox(root=root, user=security["runAsUser"], binds=binds,
+                               network=self.name)
         self.log = open(log, "wb")
-        self.process = sandbox.start(
+        self.process = self.sandbox.start(
             self.argv(), self.environment(), stdout=self.log, stderr=self.log
         )
         threading.Thread(target=self._look_after, daemon=True).start()
@@ -51,21 +56,30 @@ class Pod:
     def environment(self):
         env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOSTNAME": self.hostname}
         for entry in self.container.get("env", []):
-            env[entry["name"]] = entry.get("value") or self._field(entry["valueFrom"])
+            if "value" in entry:
+                env[entry["name"]] = _expand(entry["value"], env)
+            else:
+                env[entry["name"]] = self._field(entry["valueFrom"]["fieldRef"])
         return env
 
     def _field(self, source):
-        path = source["fieldRef"]["fieldPath"]
-        if path == "status.podIP":
-            return self.address
+        path = source["fieldPath"]
+        simple = {"status.podIP": self.address, "metadata.namespace": self.namespace,
+                  "metadata.name": self.name}
+        if path in simple:
+            return simple[path]
         return self.annotations[re.fullmatch(r"metadata\.annotations\['(.+)'\]",
                                              path).group(1)]
 
     def argv(self):
         env = self.environment()
         words = [*self.container["command"], *self.container.get("args", [])]
-        return [re.sub(r"\$\((\w+)\)", lambda match: env[match[1]], word)
-                for word in words]
+        return [_expand(word, env) for word in words]
+
+    def execute(self, *command):
+        """Beside the container's process, with its environment."""
+        env = [f"{key}={value}" for key, value in self.environment().items()]
+        return self.sandbox.enter(self.process, ["/usr/bin/env", "-i", *env, *command])
 
     # What happens to it.
 
@@ -103,7 +117,7 @@ class Pod:
                     continue
                 verdict = probe.look()
                 if probe.kind == "readiness":
-                    self.ready = probe.passed
+                    self.ready, self.waits_for = probe.passed, probe.answer
                 elif verdict is True and probe.kind == "startup":
                     started = True
                 elif verdict is False:

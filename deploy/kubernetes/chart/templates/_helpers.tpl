@@ -22,9 +22,21 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{ .Values.auth.tokenSecret | default (printf "%s-token" .Release.Name) }}
 {{- end }}
 
+{{- /* The run's config as a tree, of JSON. */ -}}
+{{- define "gimbal.config" -}}
+{{- $config := fromYaml .Values.config -}}
+{{- if hasKey $config "Error" -}}
+{{- fail (printf "config: %s" (get $config "Error")) -}}
+{{- end -}}
+{{- if not (dig "pipeline" "stages" 0 $config) -}}
+{{- fail "config: expected the text of a run's config with pipeline.stages: --set-file config=my.yaml" -}}
+{{- end -}}
+{{- toJson $config -}}
+{{- end }}
+
 {{- /* Workers that share the stages. */ -}}
 {{- define "gimbal.workers" -}}
-{{- $stages := int (dig "pipeline" "stages" 1 .Values.config) -}}
+{{- $stages := int (dig "pipeline" "stages" 1 (include "gimbal.config" . | fromJson)) -}}
 {{- $count := int .Values.workers.count | default $stages -}}
 {{- if gt $count $stages -}}
 {{- fail (printf "workers.count: found %d, expected at most pipeline.stages, %d; workers.spares are beyond those" $count $stages) -}}
@@ -34,7 +46,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 
 {{- /* cluster.grace of the config, rounded up to seconds, and 30 s. */ -}}
 {{- define "gimbal.terminationGrace" -}}
-{{- $grace := dig "cluster" "grace" "120s" .Values.config -}}
+{{- $grace := dig "cluster" "grace" "120s" (include "gimbal.config" . | fromJson) -}}
 {{- if not (regexMatch "^[0-9]+([.][0-9]+)?(ms|s|m|h)$" $grace) -}}
 {{- fail (printf "config.cluster.grace: found '%s', expected a duration such as 3s, 500ms or 2m" $grace) -}}
 {{- end -}}
