@@ -44,7 +44,7 @@ absl::Status CheckOutside(const std::string& out, const std::string& run_dir) {
   const fs::path made = fs::weakly_canonical(out, error);
   const auto [end, ignored] =
       std::mismatch(run.begin(), run.end(), made.begin(), made.end());
-  if (end != run.end()) return absl::OkStatus();
+  if (end != run.end() || run == made) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("--out ", out, ": lies inside ", run_dir,
                    ", which is a run's own; choose a folder beside it"));

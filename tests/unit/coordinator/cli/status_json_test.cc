@@ -22,7 +22,7 @@ TEST(StatusJsonTest, NumbersAreNumbersAndTheUnsetIsLeftOut) {
       R"("workers":[{"worker_id":0,"name":"","pid":0,"state":"",)"
       R"("heartbeat_age_seconds":0.0,"metrics_address":"","peak_rss_bytes":0,)"
       R"("stages":[0,1]}],"generation":0,"schedule":"","optimizer":"",)"
-      R"("decisions":[],"left_out":0})"
+      R"("decisions":[],"left_out":0,"unix_seconds":0.0})"
       "\n");
 }
 
