@@ -116,6 +116,14 @@ class CheckpointServiceTest : public ::testing::Test {
     return files;
   }
 
+  // The coordinator hears of a call's end in its own time.
+  void ExpectFiles(int files) {
+    for (int i = 0; i < 2000 && FilesOfCheckpoints() != files; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    EXPECT_EQ(FilesOfCheckpoints(), files);
+  }
+
   const test_support::TempDir folder_;
   std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<v1::CheckpointService::Stub> stub_;
@@ -138,7 +146,7 @@ TEST_F(CheckpointServiceTest, AFileIsTheSameByEitherWay) {
   EXPECT_EQ(sum, here.sha256);
   // Replaced by a second call, which is no other file.
   EXPECT_THAT(store.Write(5, file, Tensors()), IsOk());
-  EXPECT_EQ(FilesOfCheckpoints(), 1);
+  ExpectFiles(1);
   ASSERT_OK_AND_ASSIGN(const io::SafetensorsFile back, store.Open(5, file));
   std::vector<float> read(300000);
   const std::vector<int64_t> shape = {3, 100000};
@@ -162,10 +170,10 @@ TEST_F(CheckpointServiceTest, WhatDoesNotArriveWholeIsNotThere) {
   EXPECT_THAT(Send({Header(file), Header(file)}),
               StatusIs(absl::StatusCode::kDataLoss, HasSubstr(file)));
   EXPECT_THAT(Send({}), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("")));
-  EXPECT_EQ(FilesOfCheckpoints(), 0);
+  ExpectFiles(0);
   sum.set_sha256(io::Sha256("some bytes"));
   EXPECT_THAT(Send({Header(file), data, sum}), IsOk());
-  EXPECT_EQ(FilesOfCheckpoints(), 1);
+  ExpectFiles(1);
 }
 
 TEST_F(CheckpointServiceTest, StrangersWriteNothing) {
@@ -184,7 +192,7 @@ TEST_F(CheckpointServiceTest, StrangersWriteNothing) {
   chunk.mutable_header()->set_incarnation(worker_.incarnation() + 1);
   EXPECT_THAT(Send({chunk}),
               StatusIs(absl::StatusCode::kAborted, HasSubstr("known")));
-  EXPECT_EQ(FilesOfCheckpoints(), 0);
+  ExpectFiles(0);
 }
 
 // A worker that hangs in the middle of a file, given up meanwhile: whoever has
@@ -209,7 +217,7 @@ TEST_F(CheckpointServiceTest, TheNewestCallForAFileEndsTheOneBefore) {
   ASSERT_OK_AND_ASSIGN(const std::string sum,
                        io::Sha256OfFile(PathOf(5, file)));
   EXPECT_EQ(sum, written.sha256);
-  EXPECT_EQ(FilesOfCheckpoints(), 1);
+  ExpectFiles(1);
 }
 
 TEST_F(CheckpointServiceTest, AWorkerThatMayNotWriteLeavesNothing) {
@@ -218,7 +226,7 @@ TEST_F(CheckpointServiceTest, AWorkerThatMayNotWriteLeavesNothing) {
   CoordinatorStore store(options);
   EXPECT_THAT(store.Write(5, io::LayerFile(1), Tensors()),
               StatusIs(absl::StatusCode::kCancelled, HasSubstr("not mine")));
-  EXPECT_EQ(FilesOfCheckpoints(), 0);
+  ExpectFiles(0);
 }
 
 TEST_F(CheckpointServiceTest, OutlastsACoordinatorAndEndsWhenTold) {
@@ -243,7 +251,7 @@ TEST_F(CheckpointServiceTest, OutlastsACoordinatorAndEndsWhenTold) {
   stop.request_stop();
   EXPECT_THAT(written.get(),
               StatusIs(absl::StatusCode::kCancelled, HasSubstr("layer-001")));
-  EXPECT_EQ(FilesOfCheckpoints(), 0);
+  ExpectFiles(0);
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ absl::StatusOr<io::WrittenFile> CoordinatorStore::Impl::Put(
   const std::stop_callback cancel(options.stop, [&] { context.TryCancel(); });
   v1::PutResponse response;
   const auto writer = stub->Put(&context, &response);
-  // Why a chunk was not taken, the end of the call says.
+  // Why a chunk was not taken, the end of the call says, unless that is ours.
   bool open = true;
   v1::PutChunk chunk;
   const Sender sender = options.sender();
@@ -105,7 +105,7 @@ absl::StatusOr<io::WrittenFile> CoordinatorStore::Impl::Put(
   if (open && mine.ok()) {
     chunk.set_sha256(written->sha256);
     writer->Write(chunk);
-  } else {
+  } else if (open) {
     context.TryCancel();
   }
   writer->WritesDone();
