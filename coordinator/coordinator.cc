@@ -34,6 +34,7 @@
 #include "coordinator/service/status_board.h"
 #include "coordinator/store/run_folder.h"
 #include "coordinator/summary.h"
+#include "coordinator/train_job.h"
 
 namespace gimbal::coordinator {
 namespace {
@@ -83,6 +84,7 @@ struct Coordinator::Impl {
   std::optional<LiveEffects> effects;
   std::optional<RunController> run;
   std::optional<ScrapeTargets> targets;
+  std::optional<TrainJobReporter> train_job;
   base::Stopwatch since_start;
   base::SteadyTime flushed;
   bool over = false;     // of the loop
@@ -180,6 +182,8 @@ absl::Status Coordinator::Impl::TakeUpRun() {
   GIMBAL_RETURN_IF_ERROR(run->Open());
   over_before = run->exit_code() == 0;
   targets.emplace(options.run_dir, http->address());
+  if (auto server = TrainJobServer::FromEnvironment())
+    train_job.emplace(*server);
   core.run = &*run;
   core.answered = [this](const char* method, const absl::Status& status,
                          base::Seconds taken) {
@@ -246,6 +250,7 @@ void Coordinator::Impl::PublishStatus() {
     metrics->OnStarted("train", base::Seconds(since_start.Lap()));
   }
   if (targets.has_value()) targets->Publish(status);
+  if (train_job.has_value()) train_job->Publish(status);
   board.Publish(std::move(status));
 }
 
@@ -295,6 +300,7 @@ void Coordinator::Impl::Shutdown(milliseconds grace) {
   if (!loop_started) StartLoop();
   if (server.has_value()) server->Shutdown(grace);
   loop.Stop();
+  train_job.reset();
   core.run = nullptr;
   if (folder.has_value()) {
     const absl::Status synced = folder->metrics.Sync();

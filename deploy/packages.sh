@@ -4,7 +4,7 @@
 GIMBAL_BUILD_PACKAGES=(
   g++ cmake ninja-build ccache mold pkg-config
   protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libgrpc++-dev
-  libabsl-dev libssl-dev libsqlite3-dev libyaml-cpp-dev prometheus-cpp-dev
+  libabsl-dev libssl-dev libcurl4-openssl-dev libsqlite3-dev libyaml-cpp-dev prometheus-cpp-dev
   libspdlog-dev nlohmann-json3-dev libcli11-dev libopenblas-dev
 )
 GIMBAL_TEST_PACKAGES=(

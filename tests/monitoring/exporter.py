@@ -11,25 +11,30 @@ DCGM = ("DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_POWER_USAGE"
 
 
 class Exporter:
-    """Says what a DCGM exporter says; after lie() also the metrics of a
+    """What is posted to /trainjob is kept in `reports`. Says what a DCGM exporter says; after lie() also the metrics of a
     coordinator with every stage one update staler than expected. A run that
     really were so would fail by itself, before anybody looked."""
 
-    def __init__(self, targets_file, run):
+    def __init__(self, targets_file):
         self.targets_file = targets_file
-        self.run = run
+        self.run = None  # about which it lies
+        self.reports = []  # (authorization, body)
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0),
                                                       self._handler())
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         self._write("dcgm")
 
-    def lie(self):
+    @property
+    def address(self):
+        return "127.0.0.1:%d" % self.server.server_address[1]
+
+    def lie(self, run):
+        self.run = run
         self._write("dcgm", "stale")
 
     def _write(self, *paths):
-        address = "127.0.0.1:%d" % self.server.server_address[1]
         self.targets_file.write_text(json.dumps(
-            [{"targets": [address],
+            [{"targets": [self.address],
               "labels": {"job": path, "__metrics_path__": f"/{path}"}}
              for path in paths]), encoding="utf-8")
 
@@ -50,6 +55,12 @@ class Exporter:
                 self.send_header("Content-Type", "text/plain; version=0.0.4")
                 self.end_headers()
                 self.wfile.write(exporter.text(self.path).encode())
+
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                exporter.reports.append((self.headers["Authorization"], body))
+                self.send_response(200 if self.path == "/trainjob" else 404)
+                self.end_headers()
 
             def log_message(self, *_):
                 pass

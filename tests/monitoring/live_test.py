@@ -7,6 +7,7 @@ about.
     live_test.py [--write]    --write: the table of dashboards/README.md
 """
 
+import json
 import os
 import pathlib
 import re
@@ -49,13 +50,17 @@ def check(condition, what):
         raise AssertionError(what)
 
 
-def start_runs(folder):
+def start_runs(folder, exporter):
     corpus = folder / "corpus.txt"
     write_corpus(corpus)
+    token = folder / "token"
+    token.write_text("secret\n", encoding="utf-8")
     # Bases in fp16 never come as close to orthonormal as 1e-6.
     lossy = Run(folder, "lossy", CONFIG % {
         "name": "lossy", "corpus": corpus, "stages": 4, "error": "1.0e-6",
-        "checkpoint": 40, "budget": RESTARTS + 1, "lease": "3s"})
+        "checkpoint": 40, "budget": RESTARTS + 1, "lease": "3s"},
+        {"KUBEFLOW_TRAINER_SERVER_URL": f"http://{exporter.address}/trainjob",
+         "KUBEFLOW_TRAINER_SERVER_TOKEN": str(token)})
     # Nobody is given up here.
     patient = Run(folder, "patient", CONFIG % {
         "name": "patient", "corpus": corpus, "stages": 2, "error": "0.01",
@@ -199,9 +204,21 @@ def check_queries(prometheus, run):
         raise AssertionError("no data:\n" + "\n".join(last[-1])) from None
 
 
+def check_reports(exporter):
+    """What a Kubeflow TrainJob is told."""
+    check({token for token, _ in exporter.reports} == {"Bearer secret"},
+          f"{exporter.reports[:3]}")
+    told = json.loads(exporter.reports[-1][1])["trainerStatus"]
+    check(0 <= told["progressPercentage"] <= 100, f"{told}")
+    check(told["estimatedRemainingSeconds"] > 0, f"{told}")
+    values = {each["name"]: each["value"] for each in told["metrics"]}
+    check(float(values["loss"]) > 0 and float(values["eval_loss"]) > 0
+          and int(values["update"]) > 0, f"{told}")
+
+
 def test(folder, write):
-    lossy, patient = runs = start_runs(folder)
-    exporter = Exporter(folder / "exporter.json", lossy)
+    exporter = Exporter(folder / "exporter.json")
+    lossy, patient = runs = start_runs(folder, exporter)
     prometheus = Prometheus(
         folder / "prometheus", DASHBOARDS / "prometheus",
         [run.targets_file for run in runs] + [exporter.targets_file])
@@ -223,7 +240,8 @@ def test(folder, write):
         prometheus.await_alert("GimbalRestartBudgetLow", lossy.id)
         lossy.command("refresh", "--policy", "stage_aware", "--period", "7")
         check_queries(prometheus, lossy)
-        exporter.lie()
+        check_reports(exporter)
+        exporter.lie(lossy)
         prometheus.await_alert("GimbalStalenessAboveExpectation", lossy.id)
         stop_checkpoints(lossy, prometheus)
         trouble.join()

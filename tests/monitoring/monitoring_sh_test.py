@@ -52,7 +52,7 @@ def test(folder):
     folders = [folder / "run a", folder / "run-b"]
     for path in folders:
         path.mkdir()
-        Exporter(path / "prometheus-targets.json", None)
+        Exporter(path / "prometheus-targets.json")
     (folder / "bin").mkdir()
     grafana = folder / "bin" / "grafana-server"
     grafana.write_text(GRAFANA, encoding="utf-8")

@@ -36,7 +36,7 @@ def write_corpus(path):
 class Run:
     """A coordinator and its workers, `worker-0` to `worker-(P-1)`."""
 
-    def __init__(self, folder, name, config):
+    def __init__(self, folder, name, config, env=None):
         self.folder = pathlib.Path(folder) / name
         self.config = pathlib.Path(folder) / f"{name}.yaml"
         self.config.write_text(config, encoding="utf-8")
@@ -45,7 +45,7 @@ class Run:
         self.workers = {}
         self.coordinator = self._start(
             "gimbal-coordinator", "--config", self.config, "--run-dir",
-            self.folder)
+            self.folder, env=env)
         facts = self.folder / "coordinator.json"
         eventually(facts.exists, f"{name}: the coordinator serves")
         self.address = json.loads(facts.read_text())["address"]
