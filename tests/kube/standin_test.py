@@ -27,7 +27,7 @@ from standin.namespaces import enter_namespaces
 BIN = pathlib.Path(os.environ["GIMBAL_BIN_DIR"])
 USER = 10001
 STEPS = 1600
-LONG = 60  # seconds, of anything that is waited for
+LONG = 180  # seconds, of anything that is waited for
 
 CONFIG = {
     "run": {"name": "standin", "steps": STEPS},
