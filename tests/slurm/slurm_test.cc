@@ -51,9 +51,10 @@ class Slurm : public test_support::TrainFixture {
     if (!reference) Train();
     ASSERT_TRUE(reference);
     config_ = reference->config;
-    for (size_t at;
-         (at = config_.find(reference->folder)) != std::string::npos;) {
+    size_t at = 0;
+    while ((at = config_.find(reference->folder, at)) != std::string::npos) {
       config_.replace(at, reference->folder.size(), folder_.path());
+      at += folder_.path().size();
     }
   }
 
