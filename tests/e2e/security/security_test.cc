@@ -77,6 +77,17 @@ class SecurityTest : public test_support::TrainFixture {
     EXPECT_EQ(result.exit_code, 0) << result.output;
   }
 
+  // Serial number of the certificate that a server shows.
+  static std::string SerialShownBy(const std::string& address,
+                                   const rpc::SecurityFiles& files) {
+    return test_support::Run(
+               {"/bin/sh", "-c",
+                "openssl s_client -connect " + address + " -cert " +
+                    files.cert + " -key " + files.key +
+                    " </dev/null 2>/dev/null | openssl x509 -noout -serial"})
+        .output;
+  }
+
   // What a process without the right credentials prints.
   static void ExpectTurnedAway(const std::vector<std::string>& argv,
                                const std::string& what) {
@@ -200,6 +211,13 @@ TEST_F(SecurityTest, AJobWithCertificatesIsNotDisturbed) {
               {"/usr/bin/openssl", "s_client", "-connect", address, "-alpn",
                "h2", "-cert", files.cert, "-key", files.key});
           EXPECT_THAT(client.output, HasSubstr(answer));
+        }
+        // A renewed certificate is shown to who connects from now on.
+        const std::string before = SerialShownBy(address, own);
+        certificates.Make("job");
+        const auto begin = std::chrono::steady_clock::now();
+        while (SerialShownBy(address, own) == before) {
+          ASSERT_LT(std::chrono::steady_clock::now() - begin, seconds(60));
         }
         ExpectTurnedAway(
             {"gimbal-worker", "--coordinator", address, "--tls-ca", expired.ca,
