@@ -1,0 +1,6 @@
+#include <cublasLt.h>
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+
+#define GIMBAL_SIGNATURES LayerSignatures
+#include "tests/cuda_host/test/signatures.inc"
