@@ -24,6 +24,7 @@ namespace {
 using nlohmann::json;
 using test_support::Command;
 using test_support::CommandResult;
+using test_support::CountOf;
 using test_support::Difference;
 using test_support::Numbers;
 using test_support::ReadText;
@@ -185,11 +186,12 @@ TEST_F(ReshardTest, AnAsynchronousRunGoesOverExactly) {
 
 // --resume with another number of stages is the same, in place.
 TEST_F(ReshardTest, AResumedRunGoesOverInPlace) {
-  const std::vector<std::string> longer = {"--set", "run.steps=300", "--set",
-                                           "checkpoint.keep=99"};
+  const std::vector<std::string> longer = {"--set", "run.steps=1500",
+                                           "--set", "checkpoint.keep=99",
+                                           "--set", "checkpoint.every=50"};
   {
     Command command(TrainArguments("run", longer));
-    ASSERT_TRUE(WaitForRows(command, "run", 60)) << Logs("run");
+    ASSERT_TRUE(WaitForRows(command, "run", 120)) << Logs("run");
     command.KillAll();
   }
   fs::copy(folder_ / "run", folder_ / "copy", fs::copy_options::recursive);
@@ -203,7 +205,14 @@ TEST_F(ReshardTest, AResumedRunGoesOverInPlace) {
   }
   {
     Command command(ResumeArguments("run", two));
-    ASSERT_TRUE(WaitForRows(command, "run", 150)) << Logs("run");
+    const auto over = [&] {
+      return OriginOf("run") > 0 &&
+             CountOf("stages: 2", ReadText(folder_ / "run/config.yaml")) == 1;
+    };
+    while (command.Running() && !over()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 500));
     command.KillAll();
   }
   // With the config that was changed, or with the first one and the change.
