@@ -30,9 +30,10 @@ absl::Status ToStatus(const grpc::Status& status, const std::string& address) {
   if (!absl::IsUnavailable(result) && !absl::IsDeadlineExceeded(result)) {
     return result;
   }
-  return absl::UnavailableError(absl::StrCat("no answer from a coordinator at ",
-                                             address, " (", result.message(),
-                                             "); is the run still going?"));
+  return absl::UnavailableError(absl::StrCat(
+      "no answer from a coordinator at ", address, " (", result.message(),
+      "); is the run still going, and do both sides use TLS or neither "
+      "(GIMBAL_TLS_CA, GIMBAL_TLS_CERT, GIMBAL_TLS_KEY)?"));
 }
 
 bool IsFinished(const std::string& run_dir) {
