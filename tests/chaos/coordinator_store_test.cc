@@ -109,9 +109,9 @@ TEST_F(CoordinatorStore, WorkersNeedNoFolderOfTheRun) {
 // Stopped, and gone on with by workers that share the folder after all: it is
 // the same run.
 TEST_F(CoordinatorStore, TheStoreMayChangeInTheMiddle) {
-  MustTrain("undisturbed", {"--workers", "1", "--set", "run.steps=3000"});
+  MustTrain("undisturbed", {"--workers", "1", "--set", "run.steps=1500"});
   Command command(
-      TrainArguments("changed", {"--workers", "4", "--set", "run.steps=3000",
+      TrainArguments("changed", {"--workers", "4", "--set", "run.steps=1500",
                                  "--set", "checkpoint.store=coordinator"}));
   ASSERT_TRUE(WaitForRows(command, "changed", 100));
   command.Signal(SIGINT);

@@ -2,6 +2,7 @@
 
 #include <pwd.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -92,10 +93,17 @@ SlurmCluster::SlurmCluster(int nodes) : slurmds_(static_cast<size_t>(nodes)) {
 
 void SlurmCluster::WriteConfig() {
   const std::string user = getpwuid(getuid())->pw_name;
-  for (const char* gpu : {"gpu0", "gpu1"}) std::ofstream(folder_ / gpu);
-  std::ofstream(folder_ / "gres.conf")
-      << "Name=gpu File=" << folder_ / "gpu[0-1]"
-      << "\n";
+  // Numbers of real ones, which nobody opens.
+  has_gpus_ = true;
+  for (unsigned i = 0; i < 2; ++i) {
+    const std::string path = folder_ / ("gpu" + std::to_string(i));
+    has_gpus_ &= mknod(path.c_str(), S_IFCHR | 0600, makedev(195, i)) == 0;
+  }
+  if (has_gpus_) {
+    std::ofstream(folder_ / "gres.conf")
+        << "Name=gpu File=" << folder_ / "gpu[0-1]"
+        << "\n";
+  }
   std::ofstream conf(folder_ / "slurm.conf");
   conf << "ClusterName=gimbal\nSlurmctldHost=localhost(127.0.0.1)\n"
        << "SlurmUser=" << user << "\nSlurmdUser=" << user << "\n"
@@ -124,11 +132,12 @@ void SlurmCluster::WriteConfig() {
        << "bf_interval=2\nSlurmdParameters=config_overrides\n"
        << "ReturnToService=2\nSwitchType=switch/none\nKillWait=10\n"
        << "InactiveLimit=0\nMinJobAge=300\nSlurmdTimeout=5\n"
-       << "SlurmctldTimeout=20\nJobRequeue=1\nGresTypes=gpu\n";
+       << "SlurmctldTimeout=20\nJobRequeue=1\n"
+       << (has_gpus_ ? "GresTypes=gpu\n" : "");
   for (size_t i = 1; i <= slurmds_.size(); ++i) {
     conf << "NodeName=n" << i << " NodeHostname=localhost NodeAddr=127.0.0.1 "
-         << "Port=" << FreePort()
-         << " CPUs=2 RealMemory=1000 Gres=gpu:2 State=UNKNOWN\n";
+         << "Port=" << FreePort() << " CPUs=2 RealMemory=1000 "
+         << (has_gpus_ ? "Gres=gpu:2 " : "") << "State=UNKNOWN\n";
   }
   conf << "PartitionName=main Nodes=n[1-" << slurmds_.size()
        << "] Default=YES MaxTime=INFINITE State=UP\n";

@@ -1,5 +1,5 @@
 // A real Slurm on this machine, for tests: munged, slurmctld and several slurmd
-// with two CPUs and two GPUs (files that stand for devices) each, on loopback
+// with two CPUs and, where device files can be made, two GPUs each, on loopback
 // and in a folder of their own, under the user who runs the test. Commands of
 // Slurm find it through the environment (SLURM_CONF).
 #pragma once
@@ -24,6 +24,7 @@ class SlurmCluster {
   // Cancels every job first.
   ~SlurmCluster();
   bool Ready();
+  bool has_gpus() const { return has_gpus_; }
 
   // Job id, or empty. The job's output goes to `folder`.
   std::string Submit(const std::string& script, const std::string& folder,
@@ -50,6 +51,7 @@ class SlurmCluster {
   void WriteConfig();
 
   const TempDir folder_;
+  bool has_gpus_ = false;
   std::unique_ptr<Command> munged_, slurmctld_;
   std::vector<std::unique_ptr<Command>> slurmds_;
 };

@@ -34,13 +34,21 @@ constexpr char kSteps[] = "run.steps=3000";
 // On a machine under heavy load.
 constexpr seconds kLong{600};
 
+// The variable of a process, as its /proc says.
+std::string VariableOf(int pid, const std::string& name) {
+  const std::string all =
+      '\0' + ReadText("/proc/" + std::to_string(pid) + "/environ");
+  const size_t at = all.find('\0' + name + "=");
+  if (at == std::string::npos) return "";
+  return std::string(all.c_str() + at + name.size() + 2);
+}
+
 class Slurm : public test_support::TrainFixture {
  protected:
   static void SetUpTestSuite() {
-    if (SlurmCluster::Missing().empty()) {
-      cluster = std::make_unique<SlurmCluster>(4);
-      ready = cluster->Ready();
-    }
+    if (!SlurmCluster::Missing().empty()) return;
+    cluster = std::make_unique<SlurmCluster>(4);
+    ready = cluster->Ready();
   }
   static void TearDownTestSuite() { cluster.reset(); }
 
@@ -147,67 +155,71 @@ class Slurm : public test_support::TrainFixture {
     return ReadText(folder_ / (run + "/events.jsonl"));
   }
 
+  void LoseAWorker() {
+    const std::string job = Submit("killed", {});
+    ASSERT_TRUE(HasRows("killed", 100));
+    const std::map<std::string, int> before = Workers("killed");
+    ASSERT_EQ(before.size(), 4u) << Events("killed");
+    const std::string step = cluster->StepNamed(job, "worker-2");
+    ASSERT_NE(step, "");
+    cluster->Slurm({"scancel", "--signal=KILL", step});
+    std::map<std::string, int> after;
+    EXPECT_TRUE(Await([&] {
+      after = Workers("killed");
+      return after.size() == 4 && after["worker-2"] != before.at("worker-2");
+    })) << Events("killed");
+    for (const char* name : {"worker-0", "worker-1", "worker-3"}) {
+      EXPECT_EQ(after[name], before.at(name)) << name;
+    }
+    EXPECT_TRUE(cluster->WaitForState(job, "COMPLETED", kLong));
+  }
+
+  void ExpectGpusOfTheirOwn() {
+    std::set<std::string> gpus;
+    for (const auto& [name, pid] : Workers("interrupted")) {
+      gpus.insert(VariableOf(pid, "SLURMD_NODENAME") + ":" +
+                  VariableOf(pid, "CUDA_VISIBLE_DEVICES"));
+    }
+    EXPECT_EQ(gpus, (std::set<std::string>{"n1:0", "n1:1", "n2:0", "n2:1"}));
+  }
+
+  void RunOutOfTime() {
+    const std::string gpus = cluster->has_gpus() ? "1" : "0";
+    const std::string job =
+        Submit("interrupted", {"--nodes", "2", "--gpus", gpus});
+    ASSERT_TRUE(HasRows("interrupted", 250));
+    if (cluster->has_gpus()) ExpectGpusOfTheirOwn();
+    // As --signal and a preemption do.
+    cluster->Slurm({"scancel", "--batch", "--signal=USR1", job});
+    ASSERT_TRUE(
+        Await([&] { return cluster->JobField(job, "Restarts") == "1"; }));
+    // Without the pause that Slurm makes before a job that goes back.
+    EXPECT_TRUE(Await([&] {
+      cluster->Slurm({"scontrol", "update", "jobid=" + job, "StartTime=now"});
+      return cluster->JobField(job, "JobState") != "PENDING";
+    }));
+    EXPECT_TRUE(cluster->WaitForState(job, "COMPLETED", kLong));
+  }
+
   static inline std::unique_ptr<SlurmCluster> cluster;
   static inline bool ready = false;
   static inline std::optional<Reference> reference;
   std::string config_;
 };
 
-// The variable of a process, as its /proc says.
-std::string VariableOf(int pid, const std::string& name) {
-  const std::string all =
-      '\0' + ReadText("/proc/" + std::to_string(pid) + "/environ");
-  const size_t at = all.find('\0' + name + "=");
-  if (at == std::string::npos) return "";
-  return std::string(all.c_str() + at + name.size() + 2);
-}
-
 // Side by side on the same nodes: one loses the step of a worker, the other is
-// told that its time is up.
+// told that its time is up. Each is looked after by a thread, so that neither
+// is over before its turn comes.
 TEST_F(Slurm, OneJobLosesAWorkerAnotherOneItsTime) {
-  const std::string killed = Submit("killed", {});
-  const std::string moved =
-      Submit("interrupted", {"--nodes", "2", "--gpus", "1"});
-  ASSERT_TRUE(HasRows("killed", 100));
-  ASSERT_TRUE(HasRows("interrupted", 250));
-
-  const std::map<std::string, int> before = Workers("killed");
-  ASSERT_EQ(before.size(), 4u) << Events("killed");
-  const std::string step = cluster->StepNamed(killed, "worker-2");
-  ASSERT_NE(step, "");
-  cluster->Slurm({"scancel", "--signal=KILL", step});
-  std::set<std::string> gpus;
-  for (const auto& [name, pid] : Workers("interrupted")) {
-    gpus.insert(VariableOf(pid, "SLURMD_NODENAME") + ":" +
-                VariableOf(pid, "CUDA_VISIBLE_DEVICES"));
-  }
-  EXPECT_EQ(gpus, (std::set<std::string>{"n1:0", "n1:1", "n2:0", "n2:1"}));
-  // As --signal and a preemption do.
-  cluster->Slurm({"scancel", "--batch", "--signal=USR1", moved});
-
-  std::map<std::string, int> after;
-  EXPECT_TRUE(Await([&] {
-    after = Workers("killed");
-    return after.size() == 4 && after["worker-2"] != before.at("worker-2");
-  })) << Events("killed");
-  for (const char* name : {"worker-0", "worker-1", "worker-3"}) {
-    EXPECT_EQ(after[name], before.at(name)) << name;
-  }
-
-  ASSERT_TRUE(
-      Await([&] { return cluster->JobField(moved, "Restarts") == "1"; }));
-  // Without the pause that Slurm makes before a job that goes back.
-  EXPECT_TRUE(Await([&] {
-    cluster->Slurm({"scontrol", "update", "jobid=" + moved, "StartTime=now"});
-    return cluster->JobField(moved, "JobState") != "PENDING";
-  }));
-  for (const std::string& job : {killed, moved}) {
-    EXPECT_TRUE(cluster->WaitForState(job, "COMPLETED", kLong));
-  }
+  std::thread other([&] { RunOutOfTime(); });
+  LoseAWorker();
+  other.join();
+  if (HasFailure()) return;
   ExpectTheSameNumbers("killed");
   ExpectTheSameNumbers("interrupted");
   int restarts = 0;
-  for (const json& stage : Summary("killed").at("stages")) {
+  const json summary = Summary("killed");
+  for (const json& stage : summary.at("stages")) {
     restarts += stage.at("restarts").get<int>();
   }
   EXPECT_EQ(restarts, 1) << "of the stage that worker-2 had, and of no other";
