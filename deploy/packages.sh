@@ -9,7 +9,10 @@ GIMBAL_BUILD_PACKAGES=(
 )
 GIMBAL_TEST_PACKAGES=(
   libgtest-dev libgmock-dev libbenchmark-dev iproute2 iptables openssl python3
-  python3-venv shellcheck slurm-wlm munge buildah mmdebstrap prometheus
+  shellcheck
+)
+GIMBAL_SYSTEM_TEST_PACKAGES=(
+  python3-venv slurm-wlm munge buildah mmdebstrap prometheus
 )
 GIMBAL_FUZZ_PACKAGES=(clang-14 libclang-rt-14-dev)
 GIMBAL_CORPUS_PACKAGES=(bible-kjv bible-kjv-text)

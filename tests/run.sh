@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # Installs what the tests need, builds them and runs them. Without options:
-# everything with preset dev, then the concurrent tests with tsan. Run it again
-# to build only what changed.
+# preset dev without the tests that need systems beside gimbal, then the
+# concurrent tests with tsan. Run it again to build only what changed.
 #
 #   tests/run.sh                              presets dev and tsan
 #   tests/run.sh --preset dev --label unit    labels are a regular expression
+#   tests/run.sh --preset dev --label 'slurm|kube|image|monitoring'
+#                                             with a real Slurm, Kubernetes' tools,
+#                                             an image and Prometheus
 #   tests/run.sh --preset asan-ubsan          unit and integration tests under
 #                                             Address- and UndefinedBehaviorSanitizer
 #   tests/run.sh --preset tsan                the concurrent ones under ThreadSanitizer
@@ -22,6 +25,9 @@ usage() {
   exit "$1"
 }
 
+# Labels of tests that need more packages, and minutes.
+readonly SYSTEMS='slurm|kube|image|monitoring'
+
 presets=() label=''
 while [[ $# -gt 0 ]]; do
   case $1 in
@@ -38,7 +44,7 @@ selection() {
   case $1 in
     asan-ubsan) echo "-L ${label:-^(unit|integration|cuda_host)$}" ;;
     tsan) echo "-L ${label:-^(unit|integration)$} -R $TSAN_TESTS" ;;
-    *) [[ -z $label ]] || echo "-L $label" ;;
+    *) if [[ -n $label ]]; then echo "-L $label"; else echo "-LE ^($SYSTEMS)$"; fi ;;
   esac
 }
 
@@ -68,6 +74,9 @@ run_preset() {
 }
 
 install_packages "${GIMBAL_BUILD_PACKAGES[@]}" "${GIMBAL_TEST_PACKAGES[@]}"
+if [[ $label =~ $SYSTEMS ]]; then
+  install_packages "${GIMBAL_SYSTEM_TEST_PACKAGES[@]}"
+fi
 failed=()
 for preset in "${presets[@]}"; do
   run_preset "$preset" || failed+=("$preset")

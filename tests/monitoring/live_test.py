@@ -159,9 +159,11 @@ def trouble_patient(run, prometheus, errors):
             "[30s]) >= 15"), "speed is known")
         slow = threading.Thread(target=slow_down)
         slow.start()
-        prometheus.await_alert("GimbalThroughputDown", run.id)
-        cause.set()
-        slow.join()
+        try:
+            prometheus.await_alert("GimbalThroughputDown", run.id)
+        finally:
+            cause.set()
+            slow.join()
         victim.send_signal(signal.SIGSTOP)
         prometheus.await_alert("GimbalStageNotAdvancing", run.id)
         victim.send_signal(signal.SIGCONT)
