@@ -1,8 +1,10 @@
 #include "common/config/sources.h"
 
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <set>
+#include <sstream>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -18,16 +20,40 @@ namespace {
 
 using google::protobuf::Descriptor;
 
+// Takes no notice of what is in a document.
+class Ignore final : public YAML::EventHandler {
+ public:
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+};
+
+// YAML::LoadAll would not come to an end on some damaged texts.
+bool HasSecondDocument(const std::string& text) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  Ignore ignore;
+  return parser.HandleNextDocument(ignore) && parser.HandleNextDocument(ignore);
+}
+
 // The only document of the text; yaml-cpp's exceptions end here.
 absl::StatusOr<YAML::Node> ParseYaml(const std::string& text,
                                      const std::string& where) {
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-    if (documents.size() > 1) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          where, ": ", documents.size(), " YAML documents, expected one"));
+    if (HasSecondDocument(text)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(where, ": several YAML documents, expected one"));
     }
-    return documents.empty() ? YAML::Node() : documents[0];
+    return YAML::Load(text);
   } catch (const YAML::Exception& error) {
     return absl::InvalidArgumentError(absl::StrCat(
         where, ":", error.mark.line + 1, ": not valid YAML: ", error.msg));

@@ -13,11 +13,12 @@ namespace {
 using gimbal::coordinator::Manifest;
 
 const std::string& Folder() {
-  static const std::string folder = [] {
+  // Outlives what is done at the end.
+  static const std::string& folder = *[] {
     char name[] = "/dev/shm/gimbal-fuzz-XXXXXX";
     FUZZ_CHECK(mkdtemp(name) != nullptr);
     std::atexit([] { std::filesystem::remove_all(Folder()); });
-    return std::string(name);
+    return new std::string(name);
   }();
   return folder;
 }

@@ -94,7 +94,9 @@ const BadYaml kCases[] = {
     {"run:\n  steps: {a\n", "kjv.yaml:3: not valid YAML: "},
     {"run: {steps: 1}\nrun: [\n", "kjv.yaml:3: not valid YAML: "},
     {"run: *nope\n", "kjv.yaml:1: not valid YAML: "},
-    {"a: 1\n---\nb: 2\n", "kjv.yaml: 2 YAML documents, expected"},
+    {"a: 1\n---\nb: 2\n", "kjv.yaml: several YAML documents, expected"},
+    // Found by a fuzzer: as a stream of documents it never ended.
+    {"!a, b\n", "kjv.yaml: several YAML documents, expected"},
     {"optimizer:\n  schedule: cosine\n",
      "kjv.yaml:2: optimizer.schedule: found 'cosine', expected a "
      "section"}};
