@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <cstring>
+#include <vector>
 
 #include "tests/fuzz/fuzz.h"
 #include "worker/transport/link_handshake.h"
@@ -28,6 +29,21 @@ void CheckOneHeader(const uint8_t* data, size_t size) {
   FUZZ_CHECK(PayloadBytes(header) <= kEdge.payload_capacity());
 }
 
+// The headers of the messages that the link delivers of this stream. Those that
+// nobody takes hold it up, as they should.
+std::vector<MessageHeader> Delivered(const uint8_t* data, size_t size) {
+  constexpr size_t kHello = 88;
+  std::vector<MessageHeader> headers;
+  MessageHeader header;
+  for (size_t at = kHello; at + sizeof header <= size;) {
+    std::memcpy(&header, data + at, sizeof header);
+    if (!CheckHeader(header, kEdge).ok()) break;
+    headers.push_back(header);
+    at += sizeof header + static_cast<size_t>(PayloadBytes(header));
+  }
+  return headers;
+}
+
 // As if the peer had sent it and gone.
 void Receive(const uint8_t* data, size_t size) {
   int fds[2];
@@ -38,10 +54,11 @@ void Receive(const uint8_t* data, size_t size) {
   FUZZ_CHECK(shutdown(peer.fd(), SHUT_WR) == 0);
   Signal signal;
   TcpLink link(kEdge, Socket(fds[1]), signal);
+  const std::vector<MessageHeader> headers = Delivered(data, size);
   while (link.status().ok()) {
     const uint64_t seen = signal.count();
-    for (int kind = 1; kind <= 5; ++kind) {
-      link.Take(static_cast<MessageKind>(kind), 0);
+    for (const MessageHeader& header : headers) {
+      link.Take(header.kind, header.index, header.part);
     }
     if (link.status().ok()) signal.WaitPast(seen);
   }

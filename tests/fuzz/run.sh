@@ -8,6 +8,10 @@ cd "$(dirname "$0")/../.."
 source deploy/packages.sh
 
 readonly SECONDS_EACH=${1:-5}
+if [[ ! $SECONDS_EACH =~ ^[1-9][0-9]*$ ]]; then
+  sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0" >&2
+  exit 2
+fi
 readonly OUT=${2:-build/fuzz/findings}
 
 install_packages "${GIMBAL_BUILD_PACKAGES[@]}" "${GIMBAL_FUZZ_PACKAGES[@]}"
