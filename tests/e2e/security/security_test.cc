@@ -33,7 +33,7 @@ using ::testing::HasSubstr;
 
 constexpr char kToken[] = "0123456789-the-token-of-the-job";
 constexpr int kHeldPerPort = 30;
-const std::vector<std::string> kLength = {"--set", "run.steps=300"};
+const std::vector<std::string> kLength = {"--set", "run.steps=1500"};
 
 class SecurityTest : public test_support::TrainFixture {
  protected:
