@@ -51,7 +51,8 @@ constexpr milliseconds kTellTheEnd{2000};
 struct Coordinator::Impl {
   explicit Impl(Options given)
       : options(std::move(given)),
-        loop(TickPeriod(options.config), [this] { Tick(); }) {}
+        loop(TickPeriod(options.config),
+             [this](base::SteadyTime now) { Tick(now); }) {}
 
   ~Impl() { Shutdown(milliseconds(0)); }
 
@@ -59,7 +60,7 @@ struct Coordinator::Impl {
   absl::Status TakeUpRun();
   absl::Status Announce();
   std::string Announced() const;
-  void Tick();
+  void Tick(base::SteadyTime now);
   void PublishStatus();
   absl::StatusOr<v1::CommandResponse> Command(
       const v1::CommandRequest& request);
@@ -139,10 +140,10 @@ absl::Status Coordinator::Impl::BindPorts() {
     checkpoints = MakeCheckpointService(loop, core);
     services.push_back(checkpoints.get());
   }
-  GIMBAL_ASSIGN_OR_RETURN(
-      server, rpc::Server::Start({.address = cluster.listen(),
-                                  .services = services,
-                                  .credentials = credentials}));
+  GIMBAL_ASSIGN_OR_RETURN(server,
+                          rpc::Server::Start({.address = cluster.listen(),
+                                              .services = services,
+                                              .credentials = credentials}));
   return absl::OkStatus();
 }
 
@@ -216,10 +217,9 @@ absl::Status Coordinator::Impl::Announce() {
   return absl::OkStatus();
 }
 
-void Coordinator::Impl::Tick() {
+void Coordinator::Impl::Tick(base::SteadyTime now) {
   health.Beat();
   if (over) return;
-  const base::SteadyTime now = clock.Now();
   run->Tick(now);
   if (now - flushed >= kFlushEvery || run->exit_code().has_value()) {
     const absl::Status in_place = folder->lock.CheckInPlace();

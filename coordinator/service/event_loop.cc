@@ -6,8 +6,7 @@ namespace gimbal::coordinator {
 
 using Clock = std::chrono::steady_clock;
 
-EventLoop::EventLoop(std::chrono::milliseconds period,
-                     std::function<void()> tick)
+EventLoop::EventLoop(std::chrono::milliseconds period, TickFunction tick)
     : period_(period), tick_(std::move(tick)) {}
 
 EventLoop::~EventLoop() { Stop(); }
@@ -41,10 +40,22 @@ void EventLoop::Stop() {
   }
 }
 
+void EventLoop::QueueTick() {
+  next_tick_.reset();
+  tasks_.push_back([this, now = Clock::now()] {
+    tick_(now);
+    std::lock_guard lock(mutex_);
+    next_tick_ = Clock::now() + period_;
+  });
+}
+
 void EventLoop::Run() {
-  Clock::time_point next_tick = Clock::now() + period_;
   std::unique_lock lock(mutex_);
+  next_tick_ = Clock::now() + period_;
   while (true) {
+    if (next_tick_.has_value() && Clock::now() >= *next_tick_ && !stopping_) {
+      QueueTick();
+    }
     if (!tasks_.empty()) {
       const std::function<void()> task = std::move(tasks_.front());
       tasks_.pop_front();
@@ -54,13 +65,8 @@ void EventLoop::Run() {
     } else if (stopping_) {
       stopped_ = true;
       return;
-    } else if (Clock::now() >= next_tick) {
-      lock.unlock();
-      tick_();
-      next_tick = Clock::now() + period_;
-      lock.lock();
     } else {
-      changed_.wait_until(lock, next_tick);
+      changed_.wait_until(lock, *next_tick_);
     }
   }
 }

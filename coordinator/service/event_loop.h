@@ -1,13 +1,15 @@
 // The one thread on which everything about a run is decided.
 //
-//   EventLoop loop(50ms, [&] { run.Tick(Now()); });
+//   EventLoop loop(50ms, [&](base::SteadyTime now) { run.Tick(now); });
 //   loop.Post([&] { ... });     // from any thread, never blocks
 //   loop.Start();               // what was posted before runs now
 //   loop.Stop();                // runs what was posted, then ends
 //
-// Work runs in the order of its posting. The tick comes about every period, and
-// only when nothing else waits: a lease never runs out while the message that
-// renews it stands in the queue.
+// Work runs in the order of its posting. The tick comes about every period,
+// also while the loop has more to do than it can: it takes its place at the end
+// of the queue, and is given the time at which it did. All that was posted
+// before that time has run by then, so that a lease never runs out while the
+// message that renews it stands in the queue.
 #pragma once
 
 #include <chrono>
@@ -15,13 +17,18 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
+
+#include "common/base/clock.h"
 
 namespace gimbal::coordinator {
 
 class EventLoop {
  public:
-  EventLoop(std::chrono::milliseconds period, std::function<void()> tick);
+  using TickFunction = std::function<void(base::SteadyTime now)>;
+
+  EventLoop(std::chrono::milliseconds period, TickFunction tick);
   // Stops.
   ~EventLoop();
   EventLoop(const EventLoop&) = delete;
@@ -37,14 +44,17 @@ class EventLoop {
 
  private:
   void Run();
+  void QueueTick();  // holds mutex_
 
   const std::chrono::milliseconds period_;
-  const std::function<void()> tick_;
+  const TickFunction tick_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::function<void()>> tasks_;  // guarded by mutex_
-  bool stopping_ = false;                    // guarded by mutex_
-  bool stopped_ = false;                     // guarded by mutex_
+  std::deque<std::function<void()>> tasks_;    // guarded by mutex_
+  std::optional<base::SteadyTime> next_tick_;  // none while it is queued;
+                                               // guarded by mutex_
+  bool stopping_ = false;                      // guarded by mutex_
+  bool stopped_ = false;                       // guarded by mutex_
   std::thread thread_;
 };
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <future>
 #include <thread>
 #include <vector>
@@ -13,7 +14,7 @@ namespace {
 using std::chrono::milliseconds;
 
 TEST(EventLoop, RunsTasksInTheOrderOfPosting) {
-  EventLoop loop(milliseconds(1000), [] {});
+  EventLoop loop(milliseconds(1000), [](base::SteadyTime) {});
   std::vector<int> order;
   for (int i = 0; i < 5; ++i) loop.Post([&order, i] { order.push_back(i); });
   EXPECT_TRUE(order.empty());
@@ -23,7 +24,7 @@ TEST(EventLoop, RunsTasksInTheOrderOfPosting) {
 }
 
 TEST(EventLoop, RunsEveryTaskOnceFromManyThreads) {
-  EventLoop loop(milliseconds(1), [] {});
+  EventLoop loop(milliseconds(1), [](base::SteadyTime) {});
   loop.Start();
   int64_t sum = 0;  // touched on the loop only
   std::vector<std::thread> threads;
@@ -40,7 +41,7 @@ TEST(EventLoop, RunsEveryTaskOnceFromManyThreads) {
 TEST(EventLoop, TicksWhileIdle) {
   std::promise<void> ticked;
   std::atomic<int> ticks = 0;
-  EventLoop loop(milliseconds(1), [&] {
+  EventLoop loop(milliseconds(1), [&](base::SteadyTime) {
     if (++ticks == 3) ticked.set_value();
   });
   loop.Start();
@@ -48,17 +49,61 @@ TEST(EventLoop, TicksWhileIdle) {
             std::future_status::ready);
 }
 
+// There is always a next message where training is faster than its files.
+TEST(EventLoop, TicksWhileTasksNeverEnd) {
+  std::atomic<bool> ticked = false;
+  EventLoop loop(milliseconds(1), [&](base::SteadyTime) { ticked = true; });
+  std::promise<void> done;
+  const auto deadline =
+      std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  std::function<void()> task = [&] {
+    if (!ticked && std::chrono::steady_clock::now() < deadline) {
+      loop.Post(task);
+    } else {
+      done.set_value();
+    }
+  };
+  loop.Post(task);
+  loop.Start();
+  done.get_future().wait();
+  EXPECT_TRUE(ticked);
+}
+
+// A tick knows of all that came before the moment it is given.
+TEST(EventLoop, TicksAfterEverythingThatCameBeforeIt) {
+  base::SteadyTime posted, ticked_at;
+  bool told = false, told_before_tick = false;
+  std::promise<void> done;
+  EventLoop loop(milliseconds(1), [&](base::SteadyTime now) {
+    if (ticked_at != base::SteadyTime()) return;
+    ticked_at = now;
+    told_before_tick = told;
+    done.set_value();
+  });
+  loop.Post([&] {
+    std::this_thread::sleep_for(milliseconds(50));  // the tick is due by now
+    posted = std::chrono::steady_clock::now();
+    loop.Post([&] { told = true; });
+  });
+  loop.Start();
+  ASSERT_EQ(done.get_future().wait_for(std::chrono::seconds(30)),
+            std::future_status::ready);
+  loop.Stop();
+  EXPECT_TRUE(told_before_tick);
+  EXPECT_GE(ticked_at, posted);
+}
+
 TEST(EventLoop, RunsWhatWasPostedEvenIfItNeverStarted) {
   bool ran = false;
   {
-    EventLoop loop(milliseconds(1), [] {});
+    EventLoop loop(milliseconds(1), [](base::SteadyTime) {});
     loop.Post([&] { ran = true; });
   }
   EXPECT_TRUE(ran);
 }
 
 TEST(EventLoop, RunsALateTaskOnTheCallersThread) {
-  EventLoop loop(milliseconds(1), [] {});
+  EventLoop loop(milliseconds(1), [](base::SteadyTime) {});
   loop.Start();
   loop.Stop();
   std::thread::id where;
