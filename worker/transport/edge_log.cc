@@ -22,6 +22,17 @@ bool Reached(const Positions& positions, const Message& message) {
   return PositionOf(message) <= positions[message.header.kind];
 }
 
+// A file that is gone with its descriptor, whatever ends the process. NFS has no
+// O_TMPFILE.
+int OpenUnnamed(const std::string& folder) {
+  const int file = open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR)) return file;
+  std::string path = folder + "/.edge-log-XXXXXX";
+  const int named = mkostemp(path.data(), O_CLOEXEC);
+  if (named >= 0) unlink(path.c_str());
+  return named;
+}
+
 }  // namespace
 
 EdgeLog::EdgeLog(EdgeLogLimits limits) : limits_(std::move(limits)) {}
@@ -99,7 +110,7 @@ void EdgeLog::Spill() {
 bool EdgeLog::ToDisk(Entry& entry) {
   if (disk_bytes_ + entry.bytes > limits_.disk_bytes) return false;
   if (file_ < 0) {
-    file_ = open(limits_.folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    file_ = OpenUnnamed(limits_.folder);
   }
   if (file_ < 0 ||
       pwrite(file_, entry.message->payload.data(),
