@@ -15,8 +15,6 @@
 #include "absl/strings/str_split.h"
 #include "common/base/log.h"
 #include "common/base/stop_signals.h"
-#include "worker/compute/cuda_plugin.h"
-#include "worker/compute/runtime.h"
 #include "worker/worker.h"
 
 namespace {
@@ -63,6 +61,7 @@ int main(int argc, char** argv) {
   using gimbal::worker::Worker;
   Worker::Options options;
   options.name = "worker-" + std::to_string(getpid());
+  std::string device = "auto";
   std::string log_level = "info";
   std::string stop_signals = absl::StrJoin(gimbal::base::kStopSignals, ",");
   int patience = static_cast<int>(options.patience.count());
@@ -95,6 +94,8 @@ int main(int argc, char** argv) {
   app.add_option("--snapshot-listen", options.snapshot_listen,
                  "host:port at which other workers keep and fetch snapshots; "
                  "empty: a free port at the address of --listen");
+  app.add_option("--device", device,
+                 "cpu, cuda, or auto: cuda where there is a device");
   app.add_option("--patience", patience,
                  "seconds without a coordinator before giving up")
       ->check(CLI::PositiveNumber);
@@ -112,8 +113,17 @@ int main(int argc, char** argv) {
   gimbal::base::InitLog(options.name, log_level);
   TakeSignals(absl::StrSplit(stop_signals, ',', absl::SkipEmpty()));
 
-  gimbal::base::LogInfo("numerics: " + gimbal::compute::NumericsTag());
-  gimbal::base::LogInfo("CUDA: " + gimbal::compute::FindCuda().text);
+  if (device != "cpu") {
+    gimbal::base::LogInfo("CUDA: " + gimbal::worker::FindCuda().text);
+  }
+  auto backend = gimbal::worker::ChooseBackend(device);
+  if (!backend.ok()) {
+    gimbal::base::LogError(std::string(backend.status().message()));
+    return 2;
+  }
+  options.backend = *std::move(backend);
+  gimbal::base::LogInfo("computes on " + options.backend.device +
+                        ", numerics: " + options.backend.numerics);
   auto worker = Worker::Start(options, signals_received);
   if (!worker.ok()) {
     gimbal::base::LogError(std::string(worker.status().message()));

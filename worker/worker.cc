@@ -15,7 +15,6 @@
 #include "common/obs/build_info.h"
 #include "worker/agent/heartbeat.h"
 #include "worker/checkpoint/coordinator_store.h"
-#include "worker/compute/runtime.h"
 
 namespace gimbal::worker {
 namespace {
@@ -166,7 +165,7 @@ v1::RegisterRequest Worker::Registration() const {
   request.set_data_address(net::Advertise(listener_->address(), host));
   request.set_metrics_address(net::Advertise(http_->address(), host));
   request.set_pid(getpid());
-  request.set_numerics(compute::NumericsTag());
+  request.set_numerics(options_.backend.numerics);
   request.set_snapshot_address(
       net::Advertise(snapshot_server_->address(), host));
   if (run_ == nullptr) return request;
@@ -249,7 +248,7 @@ void Worker::Handle(v1::CoordinatorMessage message) {
         [this](const v1::Assignment& of, std::stop_token stop) {
           return CheckpointsOf(of, std::move(stop));
         },
-        credentials_));
+        credentials_, options_.backend.make_engine));
     return;
   }
   if (message.has_probe_answer()) {

@@ -23,6 +23,7 @@
 #include "worker/agent/worker_metrics.h"
 #include "worker/checkpoint/snapshot_service.h"
 #include "worker/checkpoint/snapshot_store.h"
+#include "worker/pipeline/backend.h"
 #include "worker/transport/link_listener.h"
 
 namespace gimbal::worker {
@@ -41,6 +42,7 @@ class Worker {
     std::string
         snapshot_listen;  // snapshots; empty: a free port beside `listen`
     std::chrono::seconds patience{60};  // without a coordinator
+    Backend backend = CpuBackend();
   };
 
   // Opens the ports; FAILED_PRECONDITION when others could reach them and

@@ -27,7 +27,8 @@ endif()
 add_library(gimbal_flags INTERFACE)
 target_include_directories(gimbal_flags INTERFACE "${PROJECT_SOURCE_DIR}")
 target_compile_options(gimbal_flags INTERFACE
-  -Wall -Wextra -Werror -Wno-missing-field-initializers)
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror -Wno-missing-field-initializers>
+  $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings -Xcompiler=-Wall,-Wextra,-Wno-missing-field-initializers>)
 
 # A target that includes gRPC or protobuf headers cannot be instrumented by
 # TSan: Debian's libraries are not, and every inline function of theirs would

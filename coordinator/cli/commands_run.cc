@@ -45,7 +45,9 @@ void AddTrain(CLI::App& app, int* exit_code) {
                        "number of cores]")
           ->check(WholeNumber(1));
   CLI::Option* device =
-      verb->add_option("--device", request.device, "cpu, cuda or auto")
+      verb->add_option("--device", request.device,
+                       "cpu, cuda, or auto: cuda where there is a "
+                       "device that the config runs on")
           ->capture_default_str();
   CLI::Option* resume = verb->add_flag(
       "--resume", request.resume,

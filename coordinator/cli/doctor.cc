@@ -20,8 +20,8 @@
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/memory.h"
 #include "coordinator/planner/placement.h"
-#include "worker/compute/cuda_plugin.h"
 #include "worker/data/token_source.h"
+#include "worker/pipeline/backend.h"
 #include "worker/pipeline/memory_plan.h"
 #include "worker/pipeline/specs.h"
 
@@ -122,7 +122,7 @@ absl::StatusOr<std::vector<Finding>> Examine(const DoctorOptions& options) {
                             config::LoadRunConfig(options.config_path, {}));
     GIMBAL_RETURN_IF_ERROR(config::ResolvePaths(config));
   }
-  const compute::CudaSearch& cuda = compute::FindCuda();
+  const worker::CudaSearch& cuda = worker::FindCuda();
   std::vector<Finding> findings = {
       CheckCpu(Cores(), options.workers,
                configured ? config.cluster().threads() : 1),

@@ -167,7 +167,9 @@ absl::Status LocalCluster::StartWorker(int index, base::SteadyTime now) {
                                    "--log-level",
                                    options_.log_level,
                                    "--stop-signals",
-                                   options_.stop_signals};
+                                   options_.stop_signals,
+                                   "--device",
+                                   options_.device};
   // What the environment says they inherit.
   const auto add = [&](const char* flag, const std::string& value) {
     if (!value.empty()) argv.insert(argv.end(), {flag, value});

@@ -38,6 +38,7 @@ struct ClusterOptions {
   rpc::SecurityFiles security;         // likewise
   int workers = 1;
   int spares = 0;  // workers beyond them
+  std::string device = "cpu";
   bool resume = false;
   std::string log_level = "info";
   std::string stop_signals;  // names, separated by commas

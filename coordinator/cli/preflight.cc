@@ -21,9 +21,9 @@
 #include "coordinator/cli/format.h"
 #include "coordinator/cli/port_check.h"
 #include "coordinator/layout/layout_change.h"
-#include "worker/compute/cuda_plugin.h"
 #include "worker/data/batch_sampler.h"
 #include "worker/data/token_source.h"
+#include "worker/pipeline/backend.h"
 #include "worker/pipeline/specs.h"
 
 namespace gimbal::cli {
@@ -52,16 +52,19 @@ std::string DefaultRunDir(const std::string& name, double unix_seconds) {
   return absl::StrCat("runs/", FolderName(name), "-", stamp);
 }
 
-absl::Status CheckDevice(const std::string& device) {
-  if (device == "cpu" || device == "auto") return absl::OkStatus();
-  if (device == "cuda") {
-    const compute::CudaSearch& cuda = compute::FindCuda();
-    return absl::FailedPreconditionError(
-        absl::StrCat("--device cuda: ", cuda.text,
-                     "; this version computes on the CPU: use --device cpu"));
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--device ", device, ": unknown device; expected cpu, cuda or auto"));
+// What the workers are told: cpu or cuda. With auto a run that the device does
+// not support goes to the CPU.
+absl::StatusOr<std::string> ChooseDevice(const std::string& device,
+                                         const v1::RunConfig& config) {
+  GIMBAL_ASSIGN_OR_RETURN(const worker::Backend backend,
+                          worker::ChooseBackend(device));
+  if (backend.device == "cpu") return backend.device;
+  const absl::Status supported = worker::CheckCudaSupports(
+      worker::ModelSpecOf(config), worker::OptimizerSpecOf(config),
+      worker::MitigationSpecOf(config));
+  if (supported.ok()) return backend.device;
+  if (device == "auto") return "cpu";
+  return supported;
 }
 
 // The folder may be missing: then the nearest existing parent counts. `what`
@@ -259,7 +262,6 @@ int DefaultWorkers(int stages, int cores) {
 
 absl::StatusOr<TrainPlan> Preflight(const TrainRequest& request,
                                     double unix_seconds) {
-  GIMBAL_RETURN_IF_ERROR(CheckDevice(request.device));
   GIMBAL_ASSIGN_OR_RETURN(const std::string path, ConfigPath(request));
   TrainPlan plan;
   GIMBAL_ASSIGN_OR_RETURN(plan.config,
@@ -273,6 +275,7 @@ absl::StatusOr<TrainPlan> Preflight(const TrainRequest& request,
       "cluster.listen", config.cluster().listen()));
   GIMBAL_ASSIGN_OR_RETURN(plan.workers,
                           Workers(request, config.pipeline().stages()));
+  GIMBAL_ASSIGN_OR_RETURN(plan.device, ChooseDevice(request.device, config));
   GIMBAL_RETURN_IF_ERROR(CheckData(config, request.resume));
   plan.run_dir = request.run_dir.empty()
                      ? DefaultRunDir(config.run().name(), unix_seconds)

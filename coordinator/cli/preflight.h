@@ -25,6 +25,7 @@ struct TrainPlan {
   std::string run_dir;
   rpc::Credentials credentials;
   int workers = 1;
+  std::string device;     // of the workers: cpu or cuda
   int stages_before = 0;  // a run that goes over to others had so many, else 0
 };
 

@@ -214,8 +214,9 @@ int RunLocal(const TrainOptions& options, const SignalQueue& signals) {
     Fail(status);
     return kBadUsage;
   }
-  std::printf("run folder %s: %d stages on %d workers\n", plan->run_dir.c_str(),
-              plan->config.pipeline().stages(), plan->workers);
+  std::printf("run folder %s: %d stages on %d workers%s\n",
+              plan->run_dir.c_str(), plan->config.pipeline().stages(),
+              plan->workers, plan->device == "cuda" ? " (CUDA)" : "");
   if (plan->stages_before > 0) {
     std::printf(
         "the run goes over to them from %d stages, at its newest "
@@ -232,6 +233,7 @@ int RunLocal(const TrainOptions& options, const SignalQueue& signals) {
        .security = rpc::FilesOf(plan->config.cluster()),
        .workers = plan->workers,
        .spares = plan->config.cluster().spares(),
+       .device = plan->device,
        .resume = options.request.resume,
        .log_level = options.log_level,
        .stop_signals =

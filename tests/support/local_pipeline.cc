@@ -128,6 +128,7 @@ class LocalPipeline {
                                            .lr = options_.lr,
                                            .clip = options_.clip,
                                            .mitigation = options_.mitigation}},
+                       .engine = options_.engine,
                        .eval_batches = options_.eval_batches,
                        .train = &train_,
                        .valid = &valid_,
@@ -236,8 +237,10 @@ class LocalPipeline {
       StageState& state = RunnerOf(s).state();
       const float* weights = state.newest();
       for (const Param& param : state.table().params()) {
-        result_.weights[param.name].assign(
-            weights + param.offset, weights + param.offset + param.size());
+        auto& values = result_.weights[param.name];
+        values.resize(static_cast<size_t>(param.size()));
+        state.engine().Read(weights + param.offset, param.size(),
+                            values.data());
       }
     }
   }

@@ -35,6 +35,7 @@ struct PipelineOptions {
   worker::LrSpec lr{.peak = 1e-2, .warmup = 3, .steps = 20};
   double clip = 1.0;
   worker::MitigationSpec mitigation;
+  worker::EngineFactory engine = worker::MakeCpuEngine;
   int refresh_period = 5;
   int microbatch = 3;
   uint64_t seed = 7;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <new>
+#include <stdexcept>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -72,12 +73,14 @@ AssignmentRun::AssignmentRun(int64_t generation, v1::Assignment assignment,
                              SnapshotStore& store,
                              std::function<void(v1::WorkerMessage)> send,
                              const MakeCheckpointStore& make_checkpoints,
-                             rpc::Credentials credentials)
+                             rpc::Credentials credentials,
+                             EngineFactory engine)
     : generation_(generation),
       assignment_(std::move(assignment)),
       data_(data),
       store_(store),
       credentials_(std::move(credentials)),
+      engine_(std::move(engine)),
       on_disk_(assignment_.sources().empty() ? assignment_.start_update() : -1),
       outbox_(generation, std::move(send)),
       checkpoints_(make_checkpoints(assignment_, stop_.get_token())),
@@ -200,6 +203,9 @@ void AssignmentRun::Main() {
         "out of memory: the stages of this worker need ", bytes >> 20,
         " MiB; use more stages, fewer samples per microbatch, or see "
         "`gimbal plan`"));
+  } catch (const std::runtime_error& error) {
+    status =
+        absl::InternalError(absl::StrCat("the device failed: ", error.what()));
   }
   if (!status.ok() && !host_.cancelled()) ReportFailure(status);
 }
@@ -249,6 +255,7 @@ absl::Status AssignmentRun::BuildStages() {
     auto runner = std::make_unique<StageRunner>(
         StageOptions{
             .spec = StageStateSpecOf(config, assignment_.placements(stage)),
+            .engine = engine_,
             .eval_batches = config.eval().batches(),
             .train = data_.train.get(),
             .valid = data_.valid.get(),

@@ -41,12 +41,14 @@ class AssignmentRun {
   // Begins at once. `send` gets every message for the coordinator, from several
   // threads; `data` (the run's alone as long as it lives), `listener` and
   // `store`, to which the assignment is known, must outlive the run;
-  // `credentials` are for other workers' snapshots.
+  // `credentials` are for other workers' snapshots, `engine` makes what computes
+  // a stage.
   AssignmentRun(int64_t generation, v1::Assignment assignment, WorkerData& data,
                 LinkListener& listener, SnapshotStore& store,
                 std::function<void(v1::WorkerMessage)> send,
                 const MakeCheckpointStore& make_checkpoints,
-                rpc::Credentials credentials = {});
+                rpc::Credentials credentials = {},
+                EngineFactory engine = MakeCpuEngine);
   // Gives the assignment up: leaves blocking calls, closes its edges, waits for
   // the thread.
   ~AssignmentRun();
@@ -88,6 +90,7 @@ class AssignmentRun {
   WorkerData& data_;
   SnapshotStore& store_;
   const rpc::Credentials credentials_;
+  const EngineFactory engine_;
   // Newest checkpoint on disk, as far as it is known.
   std::atomic<int64_t> on_disk_;
   Outbox outbox_;

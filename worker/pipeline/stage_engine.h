@@ -9,9 +9,9 @@
 //
 // One virtual call per microbatch, update or tensor, none per element.
 //
-// Errors: std::bad_alloc, and EngineError when a device fails; after the latter
-// nothing of the engine can be trusted. Not thread-safe: one thread makes it
-// and uses it, but may hand it over.
+// Errors: std::bad_alloc, and std::runtime_error when a device fails; after the
+// latter nothing of the engine can be trusted. Not thread-safe: one thread at a
+// time makes it and uses it.
 #pragma once
 
 #include <cstdint>
@@ -19,18 +19,12 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <stdexcept>
 #include <vector>
 
 #include "worker/model/stage.h"
 #include "worker/optim/stage_update.h"
 
 namespace gimbal::worker {
-
-class EngineError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 struct StageEngineSpec {
   StageSpec stage;

@@ -20,8 +20,8 @@ class CudaError : public std::runtime_error {
 
 [[noreturn]] inline void Fail(const char* what, const char* file, int line,
                               const std::string& why) {
-  throw CudaError(std::string(file) + ":" + std::to_string(line) + ": " + what +
-                  ": " + why);
+  throw CudaError("CUDA failed at " + std::string(file) + ":" +
+                  std::to_string(line) + ": " + what + ": " + why);
 }
 
 inline void Check(cudaError_t error, const char* what, const char* file,

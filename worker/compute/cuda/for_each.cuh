@@ -1,6 +1,7 @@
 // One pass over arrays, element by element. An operation is a struct with its
 // arrays and coefficients and
-//   template <int W> __device__ void At(int64_t i) const;   elements i ... i+W-1
+//   template <int W> __device__ void At(int64_t i) const;   elements i ...
+//   i+W-1
 #pragma once
 
 #include <initializer_list>

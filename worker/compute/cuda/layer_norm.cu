@@ -66,7 +66,7 @@ struct BackwardArrays {
 // A thread owns K packs of columns, blockDim.x packs apart, of every row of the
 // block.
 template <int W, int K>
-__global__ void __launch_bounds__(kMaxThreads)
+__global__ void __launch_bounds__(kMaxThreads, 1)
     Backward(int64_t rows, int64_t cols, BackwardArrays a) {
   __shared__ float shared[2][2][kMaxThreads / kWarp];
   const float scale = 1.0f / static_cast<float>(cols);
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(kMaxThreads)
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     const float m = a.mean[row];
     const float r = a.rstd[row];
-    Pack<W> d[K], xhat[K];
+    Pack<W> d[K] = {}, xhat[K] = {};
     float g = 0, gx = 0;
 #pragma unroll
     for (int k = 0; k < K; ++k) {

@@ -32,8 +32,8 @@ struct AdamWOp {
     const Pack<W> w = Load<W>(old_weights + i), g = Load<W>(grads + i);
     Pack<W> mi = Load<W>(m + i), vi = Load<W>(v + i), out;
     for (int j = 0; j < W; ++j) {
-      out.at[j] = keep * w.at[j] -
-                  moments.Step(scale * g.at[j], mi.at[j], vi.at[j]);
+      out.at[j] =
+          keep * w.at[j] - moments.Step(scale * g.at[j], mi.at[j], vi.at[j]);
     }
     Store(m + i, mi);
     Store(v + i, vi);

@@ -1,6 +1,6 @@
-// Elementwise parts of the update rules, as worker/optim/kernels.h has them: one
-// pass over memory each. n elements; `old_weights` and `new_weights` may be the
-// same array, all others are disjoint. Asynchronous on the stream.
+// Elementwise parts of the update rules, as worker/optim/kernels.h has them:
+// one pass over memory each. n elements; `old_weights` and `new_weights` may be
+// the same array, all others are disjoint. Asynchronous on the stream.
 #pragma once
 
 #include <cuda_runtime.h>

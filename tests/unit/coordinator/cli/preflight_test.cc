@@ -117,7 +117,7 @@ TEST_F(PreflightTest, TheOriginIsTheRunFoldersOwn) {
 TEST_F(PreflightTest, CudaNeedsABackEnd) {
   request_.device = "cuda";
   EXPECT_THAT(Check(), StatusIs(StatusCode::kFailedPrecondition,
-                                HasSubstr("computes on the CPU")));
+                                HasSubstr("use --device cpu")));
   request_.device = "tpu";
   EXPECT_THAT(Check(), StatusIs(StatusCode::kInvalidArgument));
 }

@@ -1,0 +1,144 @@
+// A whole pipeline whose stages compute on CUDA, on the host layer: the CPU's
+// losses, and one run, one sequence of numbers.
+#include "worker/pipeline/cuda/cuda_engine.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/cuda_host/device.h"
+#include "tests/support/local_pipeline.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace gimbal::test_support {
+namespace {
+
+using worker::OptimizerKind;
+using worker::ScheduleKind;
+
+PipelineOptions Options(ScheduleKind kind, int stages, int workers) {
+  PipelineOptions options;
+  options.schedule = {kind, stages, 1};
+  options.optimizer.kind = OptimizerKind::kAdamW;
+  options.engine = worker::MakeCudaEngine;
+  options.workers = workers;
+  return options;
+}
+
+PipelineResult RunWell(const PipelineOptions& options) {
+  PipelineResult result = RunPipeline(options);
+  EXPECT_THAT(result.status, IsOk());
+  return result;
+}
+
+// Largest relative distance of the losses.
+double Distance(const PipelineResult& a, const PipelineResult& b) {
+  EXPECT_EQ(a.losses.size(), b.losses.size());
+  double largest = 0;
+  for (const auto& [update, loss] : a.losses) {
+    const double other = b.losses.at(update);
+    largest = std::max(largest, std::abs(loss - other) / other);
+  }
+  return largest;
+}
+
+void ExpectCpuLosses(PipelineOptions options, double tolerance) {
+  const PipelineResult cuda = RunWell(options);
+  options.engine = worker::MakeCpuEngine;
+  const PipelineResult cpu = RunWell(options);
+  const double distance = Distance(cuda, cpu);
+  EXPECT_LE(distance, tolerance);
+  testing::Test::RecordProperty("distance", std::to_string(distance));
+  EXPECT_EQ(cuda.staleness, cpu.staleness);
+  for (const auto& [update, loss] : cpu.evaluations) {
+    EXPECT_NEAR(cuda.evaluations.at(update), loss, tolerance * loss);
+  }
+}
+
+TEST(CudaEngine, HasTheCpusLossesForFiftyUpdates) {
+  PipelineOptions options = Options(ScheduleKind::kAsync1F1B, 4, 1);
+  options.updates = 50;
+  options.lr.steps = 50;
+  options.cuts[25] = {.evaluate = true};
+  ExpectCpuLosses(options, 1e-4);
+}
+
+TEST(CudaEngine, HasTheCpusLossesWithEveryRuleItHas) {
+  for (const OptimizerKind kind :
+       {OptimizerKind::kAdamW, OptimizerKind::kSgd}) {
+    for (const bool nesterov : {false, true}) {
+      PipelineOptions options = Options(ScheduleKind::kAsync1F1B, 3, 1);
+      options.schedule.accumulate = 2;
+      options.optimizer.kind = kind;
+      options.optimizer.nesterov = nesterov;
+      options.optimizer.moment_reset = 5;
+      options.mitigation = {.lr_discount_updates = 10,
+                            .lr_linear = true,
+                            .lr_matrix_factor = 0.5,
+                            .beta1_by_delay = true};
+      ExpectCpuLosses(options, 1e-4);
+    }
+  }
+}
+
+TEST(CudaEngine, HasTheCpusLossesWithAnyModel) {
+  PipelineOptions options = Options(ScheduleKind::k1F1B, 2, 1);
+  options.model.hidden = 10;  // heads of 5, rows in no packs
+  options.model.activation = worker::Activation::kGeluErf;
+  options.model.qkv_bias = false;
+  options.model.head_bias = true;
+  options.schedule.accumulate = 3;
+  ExpectCpuLosses(options, 1e-4);
+  options.model.activation = worker::Activation::kRelu;
+  options.schedule = {ScheduleKind::kGPipe, 1, 2};
+  ExpectCpuLosses(options, 1e-4);
+}
+
+TEST(CudaEngine, OneWorkerAndFourHaveTheSameBits) {
+  for (const auto kind : {ScheduleKind::kAsync1F1B, ScheduleKind::k1F1B}) {
+    cuda_host::SetSeed(1);
+    const PipelineResult one = RunWell(Options(kind, 4, 1));
+    cuda_host::SetSeed(2);
+    const PipelineResult four = RunWell(Options(kind, 4, 4));
+    EXPECT_TRUE(one.SameNumbers(four));
+  }
+}
+
+TEST(CudaEngine, GoesOnFromASnapshotWithTheSameBits) {
+  for (const bool stash : {true, false}) {
+    const TempDir folder;
+    PipelineOptions options = Options(ScheduleKind::kAsync1F1B, 4, 2);
+    options.schedule.stash = stash;
+    const PipelineResult whole = RunWell(options);
+    options.checkpoint_root = folder.path();
+    options.fed_updates = 12;
+    options.updates = 6;
+    options.cuts[6] = {.snapshot = true};
+    RunWell(options);
+    options.cuts.clear();
+    options.start = 6;
+    options.updates = 12;
+    options.fed_updates = 0;
+    const PipelineResult rest = RunWell(options);
+    EXPECT_EQ(rest.weights, whole.weights) << "stash " << stash;
+    for (const auto& [update, loss] : rest.losses) {
+      EXPECT_EQ(loss, whole.losses.at(update));
+    }
+  }
+}
+
+TEST(CudaEngine, ReportsWhatIsNotFinite) {
+  PipelineOptions options = Options(ScheduleKind::kAsync1F1B, 2, 1);
+  options.poisoned_update = 5;
+  options.poisoned_stage = 1;
+  int64_t first = 0;
+  options.on_update = [&](const worker::UpdateReport& report) {
+    if (!report.weights_finite && first == 0) first = report.update;
+  };
+  RunWell(options);
+  EXPECT_EQ(first, 5);
+}
+
+}  // namespace
+}  // namespace gimbal::test_support

@@ -1,0 +1,34 @@
+// Token plus learned position embedding, as worker/compute/embedding.h.
+// Asynchronous on the stream.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace gimbal::compute::cuda {
+
+// Bytes: 12 rows cols, of which 4 come from wte. FLOP: rows cols.
+void EmbeddingForward(cudaStream_t stream, int64_t samples, int64_t context,
+                      int64_t cols, const int32_t* tokens, const float* wte,
+                      const float* wpe, float* y);
+
+// Where each token occurs: `groups` tokens, of which the i-th is token[i] and
+// stands at rows row[begin[i]] ... row[begin[i + 1] - 1], in ascending order.
+// Made on the host from the ids, so that gradients are added up in row order
+// without atomics.
+struct TokenGroups {
+  std::vector<int32_t> token, begin, row;
+  int64_t groups() const { return static_cast<int64_t>(token.size()); }
+};
+TokenGroups GroupTokens(int64_t rows, int64_t vocab, const int32_t* tokens);
+
+// dwte and dwpe are added to; `token`, `begin` and `row` are on the device.
+// Bytes: 8 rows cols, and 8 cols per token and position. FLOP: 2 rows cols.
+void EmbeddingBackward(cudaStream_t stream, int64_t samples, int64_t context,
+                       int64_t cols, int64_t groups, const int32_t* token,
+                       const int32_t* begin, const int32_t* row,
+                       const float* dy, float* dwte, float* dwpe);
+
+}  // namespace gimbal::compute::cuda

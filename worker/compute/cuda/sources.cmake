@@ -1,0 +1,18 @@
+# Sources of libgimbal_cuda.so, for the plugin and for whoever compiles them
+# otherwise.
+set(GIMBAL_CUDA_KERNELS
+  worker/compute/cuda/activation.cu
+  worker/compute/cuda/attention.cu
+  worker/compute/cuda/cross_entropy.cu
+  worker/compute/cuda/embedding.cu
+  worker/compute/cuda/layer_norm.cu
+  worker/compute/cuda/reduce.cu
+  worker/compute/cuda/update.cu)
+set(GIMBAL_CUDA_SOURCES
+  worker/compute/cuda/gemm.cc
+  worker/pipeline/cuda/cuda_engine.cc
+  worker/pipeline/cuda/cuda_model.cc
+  worker/pipeline/cuda/cuda_update.cc
+  worker/pipeline/cuda/plugin.cc)
+list(TRANSFORM GIMBAL_CUDA_KERNELS PREPEND "${PROJECT_SOURCE_DIR}/")
+list(TRANSFORM GIMBAL_CUDA_SOURCES PREPEND "${PROJECT_SOURCE_DIR}/")

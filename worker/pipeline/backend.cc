@@ -1,0 +1,124 @@
+#include "worker/pipeline/backend.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <stdexcept>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "worker/compute/runtime.h"
+#include "worker/pipeline/cpu_engine.h"
+#include "worker/pipeline/cuda/plugin.h"
+
+namespace gimbal::worker {
+namespace {
+
+std::string PluginPath() {
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  return (program.parent_path() / "libgimbal_cuda.so").string();
+}
+
+CudaSearch Load(const std::string& path) {
+  // RTLD_LOCAL: the libraries' symbols are the plugin's business.
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    return {.text = absl::StrCat("no CUDA back end: ", dlerror(),
+                                 "; build with preset cuda")};
+  }
+  const auto entry =
+      reinterpret_cast<CudaPluginEntry>(dlsym(library, kCudaPluginEntryName));
+  const CudaPlugin* plugin = entry == nullptr ? nullptr : entry();
+  if (plugin == nullptr || std::strcmp(plugin->build, kCudaPluginBuild) != 0) {
+    return {.text = absl::StrCat(
+                path, " is of another version: ",
+                plugin == nullptr ? "it has no entry" : plugin->build,
+                " instead of ", kCudaPluginBuild)};
+  }
+  CudaPluginDevices found = plugin->find();
+  return {
+      .devices = found.count,
+      .text = std::move(found.text),
+      .backend = {"cuda", std::move(found.numerics),
+                  [make = plugin->make_engine](const StageEngineSpec& s) {
+                    const absl::Status supported = CheckCudaSupports(
+                        s.stage.model, s.update.optimizer, s.update.mitigation);
+                    if (supported.ok()) return make(s);
+                    throw std::runtime_error(std::string(supported.message()));
+                  }}};
+}
+
+CudaSearch Search() {
+  if (const char* path = std::getenv("GIMBAL_CUDA_PLUGIN")) return Load(path);
+  if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL) == nullptr) {
+    return {.text =
+                "no NVIDIA driver on this machine (libcuda.so.1 not found)"};
+  }
+  return Load(PluginPath());
+}
+
+// Beyond them the kernels have no tile.
+constexpr int kMaxHeadDim = 128;
+constexpr int kMaxHidden = 8192;
+constexpr int kMaxOddHidden = 2048;
+
+absl::Status Refuse(const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      what, " does not run on CUDA in this version: use --device cpu"));
+}
+
+}  // namespace
+
+Backend CpuBackend() { return {"cpu", compute::NumericsTag(), MakeCpuEngine}; }
+
+const CudaSearch& FindCuda() {
+  static const CudaSearch search = Search();
+  return search;
+}
+
+absl::StatusOr<Backend> ChooseBackend(const std::string& device) {
+  if (device == "cpu") return CpuBackend();
+  if (device != "cuda" && device != "auto") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--device ", device, ": unknown device; expected cpu, cuda or auto"));
+  }
+  const CudaSearch& cuda = FindCuda();
+  if (cuda.devices > 0) return cuda.backend;
+  if (device == "auto") return CpuBackend();
+  return absl::FailedPreconditionError(
+      absl::StrCat("--device cuda: ", cuda.text, "; use --device cpu"));
+}
+
+absl::Status CheckCudaSupports(const ModelSpec& model,
+                               const OptimizerSpec& optimizer,
+                               const MitigationSpec& mitigation) {
+  if (model.hidden / model.heads > kMaxHeadDim) {
+    return Refuse(absl::StrCat(
+        "model.hidden / model.heads = ", model.hidden / model.heads, " above ",
+        kMaxHeadDim));
+  }
+  const int widest = model.hidden % 4 == 0 ? kMaxHidden : kMaxOddHidden;
+  if (model.hidden > widest) {
+    return Refuse(
+        absl::StrCat("model.hidden = ", model.hidden, " above ", widest));
+  }
+  if (optimizer.kind == OptimizerKind::kBasisRotation) {
+    return Refuse("optimizer.name = basis_rotation");
+  }
+  if (optimizer.kind == OptimizerKind::kMuon) {
+    return Refuse("optimizer.name = muon");
+  }
+  const auto refuse = [](const char* name) {
+    return Refuse(absl::StrCat("staleness.mitigation = ", name));
+  };
+  if (mitigation.weight_prediction) return refuse("weight_prediction");
+  if (mitigation.compensation > 0) return refuse("delay_compensation");
+  if (mitigation.error_feedback) return refuse("error_feedback");
+  if (mitigation.discrepancy_decay > 0) return refuse("discrepancy_correction");
+  return absl::OkStatus();
+}
+
+}  // namespace gimbal::worker

@@ -1,0 +1,50 @@
+// What a worker computes its stages with: the CPU, or CUDA through
+// libgimbal_cuda.so. A program needs no driver and no library to start: it
+// looks for the driver first, then for the plugin beside itself (preset
+// `cuda`), then for a device.
+//
+// GIMBAL_CUDA_PLUGIN names another plugin, which is then loaded without a look
+// for the driver.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "worker/pipeline/stage_engine.h"
+
+namespace gimbal::worker {
+
+struct Backend {
+  std::string device;  // "cpu" or "cuda"
+  // All but config and data that the last bits of a run depend on. A run admits
+  // one value.
+  std::string numerics;
+  EngineFactory make_engine;
+};
+
+// Of the host's processor.
+Backend CpuBackend();
+
+struct CudaSearch {
+  int devices = 0;
+  // One line for people: what was found, or what is missing.
+  std::string text;
+  Backend backend;  // when there is a device
+};
+
+// Searches once; the same answer afterwards. Thread-safe.
+const CudaSearch& FindCuda();
+
+// `device`: cpu, cuda, or auto, which is cuda where there is a device. Errors:
+// INVALID_ARGUMENT for another word, FAILED_PRECONDITION when there is no
+// device. Thread-safe.
+absl::StatusOr<Backend> ChooseBackend(const std::string& device);
+
+// Whether stages of this kind run on CUDA; else INVALID_ARGUMENT, with the keys
+// of the config that ask for what does not.
+absl::Status CheckCudaSupports(const ModelSpec& model,
+                               const OptimizerSpec& optimizer,
+                               const MitigationSpec& mitigation);
+
+}  // namespace gimbal::worker

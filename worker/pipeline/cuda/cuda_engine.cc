@@ -1,0 +1,221 @@
+#include "worker/pipeline/cuda/cuda_engine.h"
+
+#include <list>
+#include <utility>
+
+#include "common/base/log.h"
+#include "worker/compute/cuda/memory.h"
+#include "worker/compute/cuda/reduce.h"
+#include "worker/model/scratch.h"
+#include "worker/pipeline/cuda/cuda_model.h"
+#include "worker/pipeline/cuda/cuda_update.h"
+
+namespace gimbal::worker {
+namespace {
+
+namespace cuda = compute::cuda;
+
+size_t Bytes(int64_t floats) { return static_cast<size_t>(floats) * 4; }
+
+// Runs of an arena that belong to one layer file, as LayerSquareSums has them.
+struct LayerRanges {
+  explicit LayerRanges(const ParameterTable& table) {
+    int layer = -1;
+    for (const Param& p : table.params()) {
+      if (p.layer != layer) {
+        layer = p.layer;
+        begin.push_back(p.offset);
+        end.push_back(0);
+      }
+      end.back() = p.offset + p.size();
+    }
+  }
+  int64_t count() const { return static_cast<int64_t>(begin.size()); }
+
+  std::vector<int64_t> begin, end;
+};
+
+class CudaEngine final : public StageEngine {
+ public:
+  explicit CudaEngine(const StageEngineSpec& spec)
+      : spec_(spec.stage),
+        table_(ParameterTable::ForStage(spec.stage)),
+        ranges_(table_),
+        model_(spec.stage, table_, compute_.get()),
+        update_(spec.update, table_, compute_.get()),
+        incoming_(Rows(spec_) * spec_.model.hidden),
+        residual_(Rows(spec_) * spec_.model.hidden),
+        range_ends_(2 * ranges_.count()),
+        sums_((1 + cuda::kReduceScratch) * ranges_.count()),
+        loss_(1),
+        found_(1) {
+    CopyNow(range_ends_.data(), ranges_.begin.data(),
+            ranges_.begin.size() * sizeof(int64_t), cudaMemcpyHostToDevice);
+    CopyNow(range_ends_.data() + ranges_.count(), ranges_.end.data(),
+            ranges_.end.size() * sizeof(int64_t), cudaMemcpyHostToDevice);
+  }
+  ~CudaEngine() override { cudaDeviceSynchronize(); }
+
+  float* Allocate(int64_t size) override {
+    return arenas_.emplace_back(size).data();
+  }
+  void Read(const float* from, int64_t n, float* host) const override {
+    CopyNow(host, from, Bytes(n), cudaMemcpyDeviceToHost);
+  }
+  void Write(const float* host, int64_t n, float* to) override {
+    CopyNow(to, host, Bytes(n), cudaMemcpyHostToDevice);
+  }
+  void Copy(const float* from, int64_t n, float* to) override {
+    GIMBAL_CUDA_CHECK(cudaMemcpyAsync(
+        to, from, Bytes(n), cudaMemcpyDeviceToDevice, compute_.get()));
+  }
+  void Zero(int64_t n, float* x) override {
+    GIMBAL_CUDA_CHECK(cudaMemsetAsync(x, 0, Bytes(n), compute_.get()));
+  }
+  bool AllFinite(int64_t n, const float* x) const override {
+    GIMBAL_CUDA_CHECK(
+        cudaMemsetAsync(found_.data(), 0, found_.bytes(), compute_.get()));
+    cuda::FindNonFinite(compute_.get(), n, x, found_.data());
+    int found = 0;
+    CopyNow(&found, found_.data(), sizeof found, cudaMemcpyDeviceToHost);
+    return found == 0;
+  }
+
+  void MakeSlots(int count) override {
+    for (int i = 0; i < count; ++i) slots_.push_back(model_.NewSlot());
+  }
+  int64_t activation_bytes() const override {
+    int64_t bytes = model_.scratch_bytes() +
+                    static_cast<int64_t>(incoming_.bytes() + residual_.bytes());
+    for (const CudaModel::Slot& slot : slots_) {
+      bytes += static_cast<int64_t>(slot.memory.bytes() + slot.ids.bytes() +
+                                    slot.targets.bytes());
+    }
+    return bytes;
+  }
+  std::span<float> values(int slot) override {
+    const auto& memory = SlotAt(slot).memory;
+    return {memory.data(), static_cast<size_t>(memory.size())};
+  }
+  void SetTokens(std::span<const int32_t> host, int slot) override {
+    model_.SetTokens(host.data(), SlotAt(slot));
+  }
+
+  void Forward(const float* weights, const StageInput<float>& input,
+               int slot) override {
+    CudaModel::Slot& s = SlotAt(slot);
+    if (spec_.last) {
+      CopyNow(s.targets.data(), input.targets.data(), s.targets.bytes(),
+              cudaMemcpyHostToDevice);
+    }
+    if (spec_.first) {
+      model_.SetTokens(input.tokens.data(), s);
+    } else {
+      Bring(input.hidden, s.input());
+    }
+    model_.Forward(weights, s, loss_.data());
+    if (!spec_.first) arrived_.Wait();
+  }
+  void ReadOutput(int slot, float* host) override {
+    Take(SlotAt(slot).output, host);
+  }
+  // Of the last Forward: its slot does not matter, one loss is asked for before
+  // the next one is made.
+  double Loss(int /*slot*/) override {
+    double sum = 0;
+    CopyNow(&sum, loss_.data(), sizeof sum, cudaMemcpyDeviceToHost);
+    return sum / static_cast<double>(Rows(spec_));
+  }
+  void Backward(const float* weights, const float* doutput, double loss_scale,
+                int slot, float* grads, float* dinput) override {
+    if (!spec_.last) Bring(doutput, residual_.data());
+    model_.Backward(weights, loss_scale, SlotAt(slot), grads, residual_.data());
+    if (!spec_.last) arrived_.Wait();
+    if (dinput != nullptr) Take(residual_.data(), dinput);
+  }
+
+  std::vector<double> LayerSquareSums(const float* grads) override {
+    const int64_t count = ranges_.count();
+    cuda::SquareSums(compute_.get(), count, range_ends_.data(),
+                     range_ends_.data() + count, grads, sums_.data(),
+                     sums_.data() + count);
+    std::vector<double> sums(static_cast<size_t>(count));
+    CopyNow(sums.data(), sums_.data(), sums.size() * sizeof(double),
+            cudaMemcpyDeviceToHost);
+    return sums;
+  }
+  void Apply(const UpdateInput& input) override { update_.Apply(input); }
+  void FillBackwardWeights(const float*, float*) override {
+    base::CheckFailed(__FILE__, __LINE__, "CheckCudaSupports");
+  }
+  std::optional<BasisHealth> basis_health() const override {
+    return std::nullopt;
+  }
+  std::vector<StateTensor<float>> State() const override {
+    return update_.State();
+  }
+  void Save(const StateTensor<float>& tensor, float* host) const override {
+    Read(tensor.data, tensor.size(), host);
+  }
+  void Load(const float* host, const StateTensor<float>& tensor) override {
+    Write(host, tensor.size(), tensor.data);
+  }
+
+ private:
+  CudaModel::Slot& SlotAt(int slot) {
+    return slots_[static_cast<size_t>(slot)];
+  }
+
+  // After everything that has been enqueued, and done when it returns.
+  void CopyNow(void* to, const void* from, size_t bytes,
+               cudaMemcpyKind kind) const {
+    GIMBAL_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, kind, compute_.get()));
+    compute_.Wait();
+  }
+
+  // A boundary tensor from the host to where the computing stream goes on with
+  // it. The transfer runs beside what that stream still does; `arrived_` says
+  // when the host's memory may be given up.
+  void Bring(const float* host, float* to) {
+    consumed_.Delay(receive_);
+    GIMBAL_CUDA_CHECK(cudaMemcpyAsync(incoming_.data(), host, incoming_.bytes(),
+                                      cudaMemcpyHostToDevice, receive_.get()));
+    arrived_.Record(receive_);
+    arrived_.Delay(compute_);
+    GIMBAL_CUDA_CHECK(cudaMemcpyAsync(to, incoming_.data(), incoming_.bytes(),
+                                      cudaMemcpyDeviceToDevice,
+                                      compute_.get()));
+    consumed_.Record(compute_);
+  }
+
+  // A boundary tensor that has been computed, to the host.
+  void Take(const float* from, float* host) {
+    computed_.Record(compute_);
+    computed_.Delay(send_);
+    GIMBAL_CUDA_CHECK(cudaMemcpyAsync(host, from, incoming_.bytes(),
+                                      cudaMemcpyDeviceToHost, send_.get()));
+    send_.Wait();
+  }
+
+  const StageSpec spec_;
+  const ParameterTable table_;
+  const LayerRanges ranges_;
+  cuda::Stream compute_, receive_, send_;
+  cuda::Event arrived_, consumed_, computed_;
+  std::list<cuda::DeviceBuffer<float>> arenas_;
+  CudaModel model_;
+  CudaUpdate update_;
+  std::vector<CudaModel::Slot> slots_;
+  cuda::DeviceBuffer<float> incoming_, residual_;  // boundary tensors
+  cuda::DeviceBuffer<int64_t> range_ends_;         // begins, then ends
+  cuda::DeviceBuffer<double> sums_, loss_;
+  cuda::DeviceBuffer<int> found_;
+};
+
+}  // namespace
+
+std::unique_ptr<StageEngine> MakeCudaEngine(const StageEngineSpec& spec) {
+  return std::make_unique<CudaEngine>(spec);
+}
+
+}  // namespace gimbal::worker

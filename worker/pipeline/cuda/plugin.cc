@@ -1,0 +1,44 @@
+#include "worker/pipeline/cuda/plugin.h"
+
+#include <cublasLt.h>
+#include <cuda_runtime.h>
+
+#include "absl/strings/str_format.h"
+#include "worker/pipeline/cuda/cuda_engine.h"
+
+namespace gimbal::worker {
+namespace {
+
+CudaPluginDevices Find() {
+  CudaPluginDevices found;
+  // Untouched by cudaGetDeviceCount when it fails.
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  cudaDeviceProp device{};
+  if (error != cudaSuccess || count == 0 ||
+      cudaGetDeviceProperties(&device, 0) != cudaSuccess) {
+    found.text =
+        absl::StrFormat("no CUDA device: %s", cudaGetErrorString(error));
+    return found;
+  }
+  int runtime = 0;
+  cudaRuntimeGetVersion(&runtime);
+  const std::string name =
+      absl::StrFormat("%s sm_%d%d", device.name, device.major, device.minor);
+  found.count = count;
+  found.text =
+      absl::StrFormat("%d CUDA device(s), first: %s, %.1f GiB", count, name,
+                      static_cast<double>(device.totalGlobalMem) / (1 << 30));
+  found.numerics = absl::StrFormat("CUDA %d, cuBLASLt %d, %s, kernels 1",
+                                   runtime, cublasLtGetVersion(), name);
+  return found;
+}
+
+constexpr CudaPlugin kPlugin{kCudaPluginBuild, Find, MakeCudaEngine};
+
+}  // namespace
+}  // namespace gimbal::worker
+
+const gimbal::worker::CudaPlugin* gimbal_cuda_plugin() {
+  return &gimbal::worker::kPlugin;
+}
