@@ -60,10 +60,14 @@ targets_of() {
 # Steps are chained because a caller that looks at the result switches the
 # shell's -e off.
 run_preset() {
-  local preset=$1 args targets
+  local preset=$1 args targets cuda=()
   read -ra args <<<"$(selection "$preset")"
   printf '\n== %s: build\n' "$preset"
-  cmake --preset "$preset" >/dev/null &&
+  # What nvcc says of the kernels does not depend on the architecture much.
+  if [[ $preset == dev ]] && command -v nvcc >/dev/null; then
+    cuda=(-DGIMBAL_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=90)
+  fi
+  cmake --preset "$preset" "${cuda[@]}" >/dev/null &&
     mapfile -t targets < <(targets_of "$preset" "${args[@]}") &&
     cmake --build --preset "$preset" "${targets[@]}" || return 1
   printf '\n== %s: test\n' "$preset"
