@@ -63,7 +63,7 @@ run_preset() {
   local preset=$1 args targets cuda=()
   read -ra args <<<"$(selection "$preset")"
   printf '\n== %s: build\n' "$preset"
-  # What nvcc says of the kernels does not depend on the architecture much.
+  # One architecture for the time it takes; preset cuda builds all of them.
   if [[ $preset == dev ]] && command -v nvcc >/dev/null; then
     cuda=(-DGIMBAL_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=90)
   fi
