@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
+#include "common/base/log_format.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
 #include "common/io/checkpoint_layout.h"
@@ -36,6 +37,7 @@ LiveEffects::LiveEffects(RunFolder& folder, const Catalogue& catalogue,
       secret_(net::RandomBytes(net::kSecretBytes)) {
   const auto stored = folder_.store->Decisions(kShownDecisions);
   if (stored.ok()) decisions_.assign(stored->begin(), stored->end());
+  base::SetLogContext({.run = folder_.identity.run_id});
 }
 
 // A worker that was given up knows the keys of older generations only.
@@ -60,8 +62,15 @@ void LiveEffects::Disconnect(int64_t worker, const absl::Status& reason) {
 }
 
 absl::StatusOr<int64_t> LiveEffects::Next(Counter counter) {
-  return folder_.store->Next(counter == Counter::kIncarnation ? "incarnation"
-                                                              : "generation");
+  if (counter == Counter::kIncarnation) {
+    return folder_.store->Next("incarnation");
+  }
+  const absl::StatusOr<int64_t> generation = folder_.store->Next("generation");
+  if (generation.ok()) {
+    base::SetLogContext(
+        {.run = folder_.identity.run_id, .generation = *generation});
+  }
+  return generation;
 }
 
 void LiveEffects::Record(const std::string& what, const std::string& reason) {

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
+#include "common/base/log_format.h"
 #include "common/base/stop_signals.h"
 #include "common/config/run_config_io.h"
 #include "common/rpc/credentials.h"
@@ -32,6 +33,7 @@ struct Flags {
   std::string advertise;
   rpc::SecurityFiles security;
   std::string log_level = "info";
+  std::string log_format = "text";
   int workers = 0;
   bool resume = false;
   bool check_config = false;
@@ -76,6 +78,10 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--log-level", flags.log_level,
                  "debug, info, warning or error")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
+      ->capture_default_str();
+  app.add_option("--log-format", flags.log_format,
+                 "text, or json: one object per line")
+      ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
 }
 
@@ -154,5 +160,6 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : gimbal::coordinator::kBadUsage;
   }
   gimbal::base::InitLog("coordinator", flags.log_level);
+  gimbal::base::SetLogFormat(flags.log_format);
   return gimbal::coordinator::Run(flags);
 }

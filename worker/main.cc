@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/base/log.h"
+#include "common/base/log_format.h"
 #include "common/base/stop_signals.h"
 #include "worker/worker.h"
 
@@ -63,6 +64,7 @@ int main(int argc, char** argv) {
   options.name = "worker-" + std::to_string(getpid());
   std::string device = "auto";
   std::string log_level = "info";
+  std::string log_format = "text";
   std::string stop_signals = absl::StrJoin(gimbal::base::kStopSignals, ",");
   int patience = static_cast<int>(options.patience.count());
   CLI::App app{
@@ -104,6 +106,9 @@ int main(int argc, char** argv) {
                  "cluster.stop_signals; the others are ignored");
   app.add_option("--log-level", log_level, "debug, info, warning or error")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
+  app.add_option("--log-format", log_format,
+                 "text, or json: one object per line")
+      ->check(CLI::IsMember({"text", "json"}));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -111,6 +116,7 @@ int main(int argc, char** argv) {
   }
   options.patience = std::chrono::seconds(patience);
   gimbal::base::InitLog(options.name, log_level);
+  gimbal::base::SetLogFormat(log_format);
   TakeSignals(absl::StrSplit(stop_signals, ',', absl::SkipEmpty()));
 
   if (device != "cpu") {

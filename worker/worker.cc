@@ -193,6 +193,8 @@ absl::StatusOr<std::shared_ptr<SessionClient>> Worker::Register() {
       "registered as worker ", session->registration().worker_id(), " of run ",
       session->registration().run_id(), "; links at ", listener_->address(),
       ", metrics at http://", http_->address(), "/metrics"));
+  about_.run = session->registration().run_id();
+  base::SetLogContext(about_);
   // Nobody will answer the probe any more.
   fence_.LoseIfClosed();
   std::lock_guard lock(mutex_);
@@ -224,33 +226,37 @@ absl::StatusOr<int> Worker::FollowSession(SessionClient& session) {
   }
 }
 
+void Worker::Assign(v1::CoordinatorMessage message) {
+  Replace(nullptr);
+  const v1::Assignment& assignment = message.assignment();
+  store_->Begin(assignment.run_id(), message.generation(), assignment.since(),
+                assignment.start_update());
+  const auto& stages = assignment.stages();
+  about_.stages.assign(stages.begin(), stages.end());
+  about_.generation = message.generation();
+  base::SetLogContext(about_);
+  base::LogInfo(
+      absl::StrCat("generation ", message.generation(), ": ",
+                   stages.empty() ? "hot spare"
+                                  : absl::StrCat("stages ", stages[0], " to ",
+                                                 stages[stages.size() - 1]),
+                   " from update ", assignment.start_update(),
+                   assignment.sources().empty() ? "" : ", kept in memory"));
+  ShowStages(assignment);
+  if (stages.empty()) return;
+  fence_.Renew();
+  Replace(std::make_unique<AssignmentRun>(
+      message.generation(), std::move(*message.mutable_assignment()), data_,
+      *listener_, *store_,
+      [this](v1::WorkerMessage out) { Send(std::move(out)); },
+      [this](const v1::Assignment& of, std::stop_token stop) {
+        return CheckpointsOf(of, std::move(stop));
+      },
+      credentials_, options_.backend.make_engine));
+}
+
 void Worker::Handle(v1::CoordinatorMessage message) {
-  if (message.has_assignment()) {
-    Replace(nullptr);
-    const v1::Assignment& assignment = message.assignment();
-    store_->Begin(assignment.run_id(), message.generation(), assignment.since(),
-                  assignment.start_update());
-    const auto& stages = assignment.stages();
-    base::LogInfo(
-        absl::StrCat("generation ", message.generation(), ": ",
-                     stages.empty() ? "hot spare"
-                                    : absl::StrCat("stages ", stages[0], " to ",
-                                                   stages[stages.size() - 1]),
-                     " from update ", assignment.start_update(),
-                     assignment.sources().empty() ? "" : ", kept in memory"));
-    ShowStages(assignment);
-    if (stages.empty()) return;
-    fence_.Renew();
-    Replace(std::make_unique<AssignmentRun>(
-        message.generation(), std::move(*message.mutable_assignment()), data_,
-        *listener_, *store_,
-        [this](v1::WorkerMessage out) { Send(std::move(out)); },
-        [this](const v1::Assignment& of, std::stop_token stop) {
-          return CheckpointsOf(of, std::move(stop));
-        },
-        credentials_, options_.backend.make_engine));
-    return;
-  }
+  if (message.has_assignment()) return Assign(std::move(message));
   if (message.has_probe_answer()) {
     fence_.Answered(message.probe_answer().number());
   } else if (message.has_committed() && message.committed().in_memory()) {
@@ -261,6 +267,8 @@ void Worker::Handle(v1::CoordinatorMessage message) {
   if (run_ == nullptr) {
     return;
   } else if (message.has_rewire()) {
+    about_.generation = message.generation();
+    base::SetLogContext(about_);
     base::LogInfo(absl::StrCat("generation ", message.generation(),
                                ": keeps its stages, connects edges ",
                                absl::StrJoin(message.rewire().edges(), ", ")));

@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
+#include "common/base/log_format.h"
 #include "common/obs/health.h"
 #include "common/obs/http_server.h"
 #include "common/rpc/credentials.h"
@@ -73,6 +74,7 @@ class Worker {
   std::unique_ptr<CheckpointStore> CheckpointsOf(
       const v1::Assignment& assignment, std::stop_token stop);
   void ShowStages(const v1::Assignment& assignment);
+  void Assign(v1::CoordinatorMessage message);
   void Send(v1::WorkerMessage message);
   // Of the stages hosted here; requires the lock.
   std::string WaitsFor() const;
@@ -89,7 +91,8 @@ class Worker {
   std::unique_ptr<LinkListener> listener_;
   const std::unique_ptr<SnapshotStore> store_;
   const std::unique_ptr<SnapshotServer> snapshot_server_;
-  WorkerData data_;  // of the assignment's thread
+  base::LogContext about_;  // of the main thread
+  WorkerData data_;         // of the assignment's thread
   Fence fence_{base::Clock::Real()};
   base::Stopwatch since_start_;
 

@@ -59,11 +59,18 @@ void AddTrain(CLI::App& app, int* exit_code) {
                        "error")
           ->capture_default_str()
           ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
+  CLI::Option* log_format =
+      verb->add_option("--log-format", options->log_format,
+                       "of coordinator and workers: text, or json with one "
+                       "object per line")
+          ->capture_default_str()
+          ->check(CLI::IsMember({"text", "json"}));
   // Whoever follows a run configures none.
   verb->add_option("--coordinator", options->coordinator,
                    "follow the run of this coordinator (HOST:PORT) instead of "
                    "starting one")
-      ->excludes(config, set, run_dir, workers, device, resume, log_level);
+      ->excludes(config, set, run_dir, workers, device, resume, log_level,
+                 log_format);
   verb->add_option("--log-every", options->log_every,
                    "seconds between progress lines when not on a terminal")
       ->capture_default_str()

@@ -106,7 +106,9 @@ absl::Status LocalCluster::StartCoordinator() {
                                    "--workers",
                                    std::to_string(options_.workers),
                                    "--log-level",
-                                   options_.log_level};
+                                   options_.log_level,
+                                   "--log-format",
+                                   options_.log_format};
   if (options_.resume) argv.push_back("--resume");
   // A second life has to be where the workers look for it.
   if (!address_.empty()) {
@@ -166,6 +168,8 @@ absl::Status LocalCluster::StartWorker(int index, base::SteadyTime now) {
                                    name,
                                    "--log-level",
                                    options_.log_level,
+                                   "--log-format",
+                                   options_.log_format,
                                    "--stop-signals",
                                    options_.stop_signals,
                                    "--device",

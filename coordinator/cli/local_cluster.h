@@ -41,6 +41,7 @@ struct ClusterOptions {
   std::string device = "cpu";
   bool resume = false;
   std::string log_level = "info";
+  std::string log_format = "text";
   std::string stop_signals;  // names, separated by commas
   // Told of what takes long, and of every worker that is started again.
   std::function<void(const std::string&)> notice;

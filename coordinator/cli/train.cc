@@ -236,6 +236,7 @@ int RunLocal(const TrainOptions& options, const SignalQueue& signals) {
        .device = plan->device,
        .resume = options.request.resume,
        .log_level = options.log_level,
+       .log_format = options.log_format,
        .stop_signals =
            absl::StrJoin(plan->config.cluster().stop_signals(), ","),
        .notice = [&](const std::string& text) { display.Note(text); },

@@ -13,6 +13,7 @@ struct TrainOptions {
   std::string coordinator;  // host:port to follow; empty: start a cluster
   double log_every = 5;     // seconds between lines when not on a terminal
   std::string log_level = "info";
+  std::string log_format = "text";
 };
 
 // Returns the exit code.
