@@ -243,6 +243,9 @@ void Coordinator::Impl::PublishStatus() {
     shown.set_what(decision.what);
     shown.set_reason(decision.reason);
   }
+  for (const v1::CheckpointView& checkpoint : effects->checkpoints()) {
+    *status.add_checkpoints() = checkpoint;
+  }
   status.set_unix_seconds(clock.UnixSeconds());
   metrics->OnStatus(status);
   if (!trained && status.state() == v1::RUN_STATE_RUNNING) {

@@ -16,6 +16,7 @@ namespace gimbal::coordinator {
 namespace {
 
 constexpr size_t kShownDecisions = 20;
+constexpr size_t kShownCheckpoints = 20;
 
 std::string RestartCounter(int stage) {
   return absl::StrCat("restarts of stage ", stage);
@@ -38,6 +39,18 @@ LiveEffects::LiveEffects(RunFolder& folder, const Catalogue& catalogue,
   const auto stored = folder_.store->Decisions(kShownDecisions);
   if (stored.ok()) decisions_.assign(stored->begin(), stored->end());
   base::SetLogContext({.run = folder_.identity.run_id});
+  const auto committed = folder_.store->Checkpoints();
+  if (!committed.ok()) return;
+  for (const int64_t update : *committed) NoteCheckpoint(update, std::nullopt);
+}
+
+void LiveEffects::NoteCheckpoint(int64_t update,
+                                 std::optional<double> unix_seconds) {
+  v1::CheckpointView view;
+  view.set_update(update);
+  if (unix_seconds) view.set_unix_seconds(*unix_seconds);
+  checkpoints_.push_back(std::move(view));
+  if (checkpoints_.size() > kShownCheckpoints) checkpoints_.pop_front();
 }
 
 // A worker that was given up knows the keys of older generations only.
@@ -112,6 +125,9 @@ absl::Status LiveEffects::SaveLeftOut(const LeftOut& left_out) {
 }
 
 absl::Status LiveEffects::DropCheckpointsAfter(int64_t last) {
+  std::erase_if(checkpoints_, [last](const v1::CheckpointView& view) {
+    return view.update() > last;
+  });
   GIMBAL_ASSIGN_OR_RETURN(const bool some_left, catalogue_.RemoveAfter(last));
   // Older ones may have been pruned: then the run begins again.
   return folder_.store->ForgetCheckpointsAfter(some_left ? last : 0);
@@ -168,6 +184,7 @@ absl::Status LiveEffects::CommitCheckpoint(const CheckpointContent& content) {
                          .bytes = bytes,
                          .unix_seconds = clock_.UnixSeconds(),
                          .seconds = content.seconds});
+  NoteCheckpoint(content.update, clock_.UnixSeconds());
   // The checkpoint counts, noted or not.
   const absl::Status noted =
       folder_.store->AddCheckpoint(content.update, clock_.UnixSeconds());

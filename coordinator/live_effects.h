@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "coordinator/run/run_effects.h"
 #include "coordinator/service/session_hub.h"
 #include "coordinator/store/run_folder.h"
+#include "gimbal/v1/admin_service.pb.h"
 
 namespace gimbal::coordinator {
 
@@ -42,11 +44,16 @@ class LiveEffects final : public RunEffects {
   void RemoveUnfinishedCheckpoints() override;
   absl::StatusOr<int64_t> NewestCheckpoint() override;
 
+  // The newest commits, newest last, for GetStatus.
+  const std::deque<v1::CheckpointView>& checkpoints() const {
+    return checkpoints_;
+  }
   // The newest decisions, newest last, for GetStatus.
   const std::deque<StoredDecision>& decisions() const { return decisions_; }
 
  private:
   void ShowCheckpoint(int64_t update);
+  void NoteCheckpoint(int64_t update, std::optional<double> unix_seconds);
 
   RunFolder& folder_;
   const Catalogue& catalogue_;
@@ -58,6 +65,7 @@ class LiveEffects final : public RunEffects {
   // Of this coordinator's life; the keys of links are made of it.
   const std::string secret_;
   std::deque<StoredDecision> decisions_;
+  std::deque<v1::CheckpointView> checkpoints_;
 };
 
 }  // namespace gimbal::coordinator

@@ -15,7 +15,7 @@
 #include "coordinator/cli/progress.h"
 #include "coordinator/cli/run_follower.h"
 #include "coordinator/cli/signals.h"
-#include "coordinator/cli/status_json.h"
+#include "coordinator/service/status_json.h"
 
 namespace gimbal::cli {
 namespace {
@@ -31,7 +31,8 @@ absl::Status PrintOnce(const AdminClient& client, bool json) {
   GIMBAL_ASSIGN_OR_RETURN(const v1::GetStatusResponse status,
                           client.GetStatus());
   const std::string text =
-      json ? StatusJson(status, /*pretty=*/true) : StatusReport(status);
+      json ? coordinator::StatusJson(status, /*pretty=*/true)
+           : StatusReport(status);
   std::printf("%s", text.c_str());
   return absl::OkStatus();
 }
@@ -47,7 +48,8 @@ absl::Status WatchRun(const AdminClient& client, const std::string& address,
     GIMBAL_ASSIGN_OR_RETURN(const auto status,
                             follower.Take(client.WatchStatus(), now));
     if (status && json) {
-      std::printf("%s", StatusJson(*status, /*pretty=*/false).c_str());
+      std::printf("%s",
+                  coordinator::StatusJson(*status, /*pretty=*/false).c_str());
       std::fflush(stdout);
     } else if (status) {
       display.Show(*status, now);

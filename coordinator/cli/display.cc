@@ -3,6 +3,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -14,13 +15,33 @@
 namespace gimbal::cli {
 namespace {
 
-// A line longer than the terminal would wrap and break the redrawing.
-size_t TerminalWidth() {
+struct TerminalSize {
+  size_t columns = 80;
+  size_t lines = 24;
+};
+
+TerminalSize SizeOfTerminal() {
   winsize size = {};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {
-    return 80;
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 ||
+      size.ws_row == 0) {
+    return {};
   }
-  return size.ws_col;
+  return {size.ws_col, size.ws_row};
+}
+
+// Bytes of the text's first columns; a character is never cut apart.
+size_t BytesOf(const std::string& text, size_t columns) {
+  size_t bytes = 0;
+  for (; bytes < text.size(); ++bytes) {
+    const bool begins = (text[bytes] & 0xC0) != 0x80;
+    if (begins && columns-- == 0) break;
+  }
+  return bytes;
+}
+
+size_t ColumnsOf(const std::string& text) {
+  return static_cast<size_t>(
+      std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
 }  // namespace
@@ -35,17 +56,26 @@ bool Display::OnTerminal() {
 }
 
 void Display::Erase() {
-  if (drawn_ > 0) std::printf("\033[%dA\033[J", drawn_);
-  drawn_ = 0;
+  // A terminal that has become narrower since has wrapped them.
+  const size_t width = SizeOfTerminal().columns;
+  size_t lines = 0;
+  for (const size_t columns : drawn_) {
+    lines += std::max<size_t>(1, (columns + width - 1) / width);
+  }
+  if (lines > 0) std::printf("\033[%zuA\033[J", lines);
+  drawn_.clear();
 }
 
 void Display::Show(const v1::GetStatusResponse& status, base::SteadyTime now) {
   if (terminal_) {
-    const size_t width = TerminalWidth();
+    const TerminalSize size = SizeOfTerminal();
     Erase();
     for (const std::string& line : ProgressBlock(status)) {
-      std::printf("%s\n", line.substr(0, width).c_str());
-      ++drawn_;
+      // A line or a block that is too long could not be drawn over.
+      if (drawn_.size() + 1 >= size.lines) break;
+      const std::string fits = line.substr(0, BytesOf(line, size.columns));
+      std::printf("%s\n", fits.c_str());
+      drawn_.push_back(ColumnsOf(fits));
     }
     std::fflush(stdout);
     return;
@@ -67,6 +97,6 @@ void Display::Note(const std::string& text) {
   std::fflush(stdout);
 }
 
-void Display::Finish() { drawn_ = 0; }
+void Display::Finish() { drawn_.clear(); }
 
 }  // namespace gimbal::cli

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "gimbal/v1/admin_service.pb.h"
@@ -30,7 +31,7 @@ class Display {
 
   const bool terminal_;
   const base::Seconds log_every_;
-  int drawn_ = 0;  // lines of the block on the screen
+  std::vector<size_t> drawn_;  // columns of each line of the block
   std::optional<base::SteadyTime> last_line_;
   std::optional<v1::RunState> last_state_;
 };

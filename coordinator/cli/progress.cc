@@ -87,6 +87,20 @@ std::string StageTable(const GetStatusResponse& status) {
   return table.ToString();
 }
 
+// What fits on 80 columns, the activity above all.
+std::string NarrowStageTable(const GetStatusResponse& status) {
+  TextTable table(
+      {"stage", "worker", "version", "staleness", "busy", "activity"});
+  for (const StageView& stage : status.stages()) {
+    table.AddRow({absl::StrCat(stage.stage()),
+                  WorkerName(status, stage.worker_id()),
+                  absl::StrCat(stage.weight_version()),
+                  absl::StrCat(Staleness(stage), "/", stage.delay_expected()),
+                  FormatPercent(stage.busy_fraction()), stage.activity()});
+  }
+  return table.ToString();
+}
+
 std::string WorkerTable(const GetStatusResponse& status) {
   TextTable table(
       {"worker", "state", "pid", "stages", "heartbeat", "memory", "metrics"});
@@ -152,16 +166,20 @@ std::string ProgressLine(const GetStatusResponse& status) {
   if (status.state() != v1::RUN_STATE_RUNNING) {
     parts.push_back(absl::StrCat("[", StateName(status.state()), "]"));
   }
+  if (!status.standstill().empty()) {
+    parts.push_back(absl::StrCat("[", status.standstill(), "]"));
+  }
   return absl::StrJoin(parts, "  ");
 }
 
 std::vector<std::string> ProgressBlock(const GetStatusResponse& status) {
   std::vector<std::string> lines = {
       Headline(status), Bar(status.update(), status.steps()), LossLine(status)};
+  if (!status.standstill().empty()) lines.push_back(status.standstill());
   if (status.stages_size() > kStageRows) {
     lines.push_back(absl::StrCat("staleness ", StalenessList(status)));
   } else if (status.stages_size() > 0) {
-    const std::string table = StageTable(status);
+    const std::string table = NarrowStageTable(status);
     for (const absl::string_view line :
          absl::StrSplit(table, '\n', absl::SkipEmpty())) {
       lines.push_back(std::string(line));
@@ -171,10 +189,12 @@ std::vector<std::string> ProgressBlock(const GetStatusResponse& status) {
 }
 
 std::string StatusReport(const GetStatusResponse& status) {
-  std::string text = absl::StrCat(
-      Headline(status), "\n", Bar(status.update(), status.steps()), "\n",
-      LossLine(status), "\n", status.schedule(), ", ", status.optimizer(),
-      ", generation ", status.generation(), ", ", status.run_dir(), "\n");
+  std::string text =
+      absl::StrCat(Headline(status), "\n", Bar(status.update(), status.steps()),
+                   "\n", LossLine(status), "\n", status.standstill(),
+                   status.standstill().empty() ? "" : "\n", status.schedule(),
+                   ", ", status.optimizer(), ", generation ",
+                   status.generation(), ", ", status.run_dir(), "\n");
   if (status.stages_size() > 0) {
     absl::StrAppend(&text, "\n", StageTable(status));
   }

@@ -16,7 +16,8 @@ std::string StateName(v1::RunState state);
 //  staleness 3,2,1,0 (expected 3,2,1,0)  ETA 1 m 05 s", all in one line.
 std::string ProgressLine(const v1::GetStatusResponse& status);
 
-// State, progress bar, losses and the stages, one string per line.
+// State, progress bar, losses and the stages, one string per line; who holds
+// the run up when it stands still.
 std::vector<std::string> ProgressBlock(const v1::GetStatusResponse& status);
 
 // All that is known, for `gimbal status`.

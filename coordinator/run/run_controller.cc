@@ -188,6 +188,10 @@ void RunController::Tick(base::SteadyTime now) {
     table_.RenewAll(now);
   }
   ticked_ = now;
+  if (machine_.state() != ticked_state_) {
+    ticked_state_ = machine_.state();
+    progressed_ = now;
+  }
   for (int64_t worker : table_.Expired(now)) {
     Lose(worker, Loss::kLease, now);
   }

@@ -213,6 +213,8 @@ class RunController {
 
   // run_controller_status.cc
   void FillProgress(v1::GetStatusResponse& status) const;
+  void FillRecoveries(v1::GetStatusResponse& status) const;
+  bool StandsStill(base::SteadyTime now) const;
   void FillStage(int stage, v1::StageView& view) const;
   std::string WorkerState(const Worker& worker) const;
 
@@ -289,6 +291,10 @@ class RunController {
   std::optional<int64_t> stop_at_;
   std::optional<base::SteadyTime> stop_deadline_;  // of its checkpoint
   std::set<int64_t> requested_snapshots_;
+
+  // Last row, or last change of state.
+  base::SteadyTime progressed_;
+  v1::RunState ticked_state_ = v1::RUN_STATE_UNSPECIFIED;
 
   // Training time.
   std::optional<base::SteadyTime> started_;

@@ -98,6 +98,7 @@ void RunController::WriteRows(base::SteadyTime now) {
     const absl::Status written = effects_.WriteRow(row);
     if (!written.ok()) return Fail(written.ToString());
     statistics_.Add(row);
+    progressed_ = now;
   }
 }
 

@@ -1,10 +1,18 @@
 // The answer to GetStatus.
+#include <algorithm>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/duration.h"
 #include "coordinator/run/run_controller.h"
+#include "coordinator/run/standstill.h"
 
 namespace gimbal::coordinator {
 namespace {
+
+constexpr size_t kShownRecoveries = 20;
+constexpr double kStandstillSeconds = 3;
+constexpr double kStandstillUpdates = 5;
 
 std::string LayersOf(const v1::StagePlacement& placement, bool first,
                      bool last) {
@@ -54,6 +62,7 @@ v1::GetStatusResponse RunController::Status(base::SteadyTime now) const {
   if (committed_.has_value()) status.set_last_checkpoint(*committed_);
   if (exit_code_.has_value()) status.set_exit_code(*exit_code_);
   FillProgress(status);
+  FillRecoveries(status);
   for (int stage = 0; stage < stages_; ++stage) {
     FillStage(stage, *status.add_stages());
   }
@@ -69,7 +78,30 @@ v1::GetStatusResponse RunController::Status(base::SteadyTime now) const {
     for (int stage : StagesOf(id)) view.add_stages(stage);
     view.set_state(WorkerState(worker));
   }
+  status.set_lease_seconds(
+      base::SecondsOf(setup_.config.cluster().lease()).count());
+  if (StandsStill(now)) {
+    status.set_standstill(
+        Standstill(status, base::Seconds(now - progressed_).count()));
+  }
   return status;
+}
+
+// Longer than several updates take, and than a hiccup of the machine.
+bool RunController::StandsStill(base::SteadyTime now) const {
+  switch (machine_.state()) {
+    case v1::RUN_STATE_ASSIGNING:
+    case v1::RUN_STATE_CONNECTING:
+    case v1::RUN_STATE_RUNNING:
+    case v1::RUN_STATE_DRAINING:
+      break;
+    default:
+      return false;
+  }
+  const double rate = window_.updates_per_second();
+  const base::Seconds patience(
+      std::max(kStandstillSeconds, rate > 0 ? kStandstillUpdates / rate : 0));
+  return now - progressed_ > patience;
 }
 
 void RunController::FillProgress(v1::GetStatusResponse& status) const {
@@ -93,6 +125,21 @@ void RunController::FillProgress(v1::GetStatusResponse& status) const {
     const int64_t last = stop_at_.value_or(final_);
     status.set_eta_seconds(static_cast<double>(last - status.update()) /
                            window_.updates_per_second());
+  }
+}
+
+void RunController::FillRecoveries(v1::GetStatusResponse& status) const {
+  const size_t shown = std::min(recoveries_.size(), kShownRecoveries);
+  for (size_t i = recoveries_.size() - shown; i < recoveries_.size(); ++i) {
+    const Recovery& recovery = recoveries_[i];
+    v1::RecoveryView& view = *status.add_recoveries();
+    view.set_stage(recovery.stage);
+    view.set_reason(recovery.reason);
+    view.set_detected_seconds(recovery.detected_seconds);
+    if (recovery.recovered_seconds > 0) {
+      view.set_recovered_seconds(recovery.recovered_seconds);
+    }
+    view.set_steps_replayed(recovery.steps_replayed);
   }
 }
 
@@ -126,6 +173,7 @@ void RunController::FillStage(int stage, v1::StageView& view) const {
   if (info.status.has_value()) {
     view.set_busy_fraction(BusyFraction(info.status->times()));
     view.set_activity(info.status->activity());
+    *view.mutable_times() = info.status->times();
   }
 }
 

@@ -65,6 +65,34 @@ TEST(ProgressTest, BlockHasARowPerStageUnlessThereAreMany) {
   EXPECT_EQ(ProgressBlock(Running(64)).size(), 3 + 1);
 }
 
+TEST(ProgressTest, BlockFitsOn80Columns) {
+  v1::GetStatusResponse status = Running(16);
+  status.set_update(1234567);
+  status.set_steps(99999999);
+  for (v1::StageView& stage : *status.mutable_stages()) {
+    stage.set_worker_id(1);
+    stage.set_weight_version(1234567);
+    stage.set_layers("embedding, blocks 100-104, head");
+    stage.set_activity("waits for forward 1234567 from stage 1");
+  }
+  v1::WorkerView* worker = status.add_workers();
+  worker->set_worker_id(1);
+  worker->set_name("worker-15");
+  for (const std::string& line : ProgressBlock(status)) {
+    EXPECT_LE(line.size(), 84) << line;
+  }
+  EXPECT_LE(ProgressBlock(status).size(), 23);
+}
+
+TEST(ProgressTest, SaysWhoHoldsTheRunUp) {
+  v1::GetStatusResponse status = Running(2);
+  status.set_standstill("no update for 7 s: stage 1 (w, pid 2) is silent");
+  for (const std::string& text :
+       {ProgressLine(status), StatusReport(status), ProgressBlock(status)[3]}) {
+    EXPECT_THAT(text, HasSubstr("no update for 7 s: stage 1"));
+  }
+}
+
 TEST(ProgressTest, ReportNamesReasonAndWorkers) {
   v1::GetStatusResponse status = Running(1);
   status.set_state(v1::RUN_STATE_RECOVERING);

@@ -1,11 +1,11 @@
-#include "coordinator/cli/status_json.h"
+#include "coordinator/service/status_json.h"
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 
 #include <nlohmann/json.hpp>
 
-namespace gimbal::cli {
+namespace gimbal::coordinator {
 namespace {
 
 using google::protobuf::FieldDescriptor;
@@ -67,4 +67,4 @@ std::string StatusJson(const v1::GetStatusResponse& status, bool pretty) {
          "\n";
 }
 
-}  // namespace gimbal::cli
+}  // namespace gimbal::coordinator
