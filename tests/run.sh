@@ -18,7 +18,7 @@ cd "$(dirname "$0")/.."
 source deploy/packages.sh
 
 # Tests with threads of our own; the others have nothing for TSan to find.
-readonly TSAN_TESTS='contract|link|grants|snapshot|stash|stage_host|event_loop|coordinator'
+readonly TSAN_TESTS='contract|link|grants|snapshot|stash|stage_host|event_loop|coordinator|trace'
 
 usage() {
   sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0"

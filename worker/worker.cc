@@ -247,7 +247,7 @@ void Worker::Assign(v1::CoordinatorMessage message) {
   fence_.Renew();
   Replace(std::make_unique<AssignmentRun>(
       message.generation(), std::move(*message.mutable_assignment()), data_,
-      *listener_, *store_,
+      *listener_, *store_, tracer_,
       [this](v1::WorkerMessage out) { Send(std::move(out)); },
       [this](const v1::Assignment& of, std::stop_token stop) {
         return CheckpointsOf(of, std::move(stop));
@@ -255,10 +255,29 @@ void Worker::Assign(v1::CoordinatorMessage message) {
       credentials_, options_.backend.make_engine));
 }
 
+void Worker::SetTrace(const v1::TraceSetting& setting) {
+  std::string run;
+  {
+    std::lock_guard lock(mutex_);
+    run = session_->registration().run_id();
+  }
+  tracer_.Set({.every = setting.every(),
+               .folder = setting.folder(),
+               .max_bytes = setting.max_bytes()},
+              {.run = run, .worker = options_.name, .pid = getpid()});
+}
+
 void Worker::Handle(v1::CoordinatorMessage message) {
   if (message.has_assignment()) return Assign(std::move(message));
   if (message.has_probe_answer()) {
     fence_.Answered(message.probe_answer().number());
+  } else if (message.has_clock_echo()) {
+    const v1::ClockEcho& echo = message.clock_echo();
+    tracer_.AddClockSample(trace::MeasureClock(
+        echo.sent_ns(), echo.received_ns(), echo.answered_ns(),
+        trace::ClockNs(base::Clock::Real().Now())));
+  } else if (message.has_trace()) {
+    SetTrace(message.trace());
   } else if (message.has_committed() && message.committed().in_memory()) {
     store_->DropBefore(message.committed().update());
   } else if (message.has_given_up()) {
@@ -357,6 +376,9 @@ void Worker::SendHeartbeat() {
   heartbeat->set_probe(fence_.Beat(LeaseOf(session_.get())));
   health_.SetWaiting(WaitsFor());
   if (session_ == nullptr) return;
+  if (tracer_.on()) {
+    heartbeat->set_clock_ns(trace::ClockNs(base::Clock::Real().Now()));
+  }
   if (run_ != nullptr) {
     message.set_generation(run_->generation());
     const std::vector<v1::StageStatus> statuses = run_->Statuses();

@@ -17,6 +17,7 @@
 #include "common/obs/health.h"
 #include "common/obs/http_server.h"
 #include "common/rpc/credentials.h"
+#include "common/trace/tracer.h"
 #include "worker/agent/assignment_run.h"
 #include "worker/agent/fence.h"
 #include "worker/agent/session_client.h"
@@ -75,6 +76,7 @@ class Worker {
       const v1::Assignment& assignment, std::stop_token stop);
   void ShowStages(const v1::Assignment& assignment);
   void Assign(v1::CoordinatorMessage message);
+  void SetTrace(const v1::TraceSetting& setting);
   void Send(v1::WorkerMessage message);
   // Of the stages hosted here; requires the lock.
   std::string WaitsFor() const;
@@ -95,6 +97,7 @@ class Worker {
   WorkerData data_;         // of the assignment's thread
   Fence fence_{base::Clock::Real()};
   base::Stopwatch since_start_;
+  trace::Tracer tracer_;
 
   std::mutex mutex_;  // guards what follows; held for moments only
   std::condition_variable changed_;  // stopping_ or session_

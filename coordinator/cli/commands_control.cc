@@ -6,6 +6,7 @@
 #include "coordinator/cli/commands.h"
 #include "coordinator/cli/control.h"
 #include "coordinator/cli/options.h"
+#include "coordinator/cli/trace.h"
 
 namespace gimbal::cli {
 namespace {
@@ -39,7 +40,9 @@ CLI::App* AddVerb(CLI::App& app, const std::string& name,
   verb->footer("Example:\n  gimbal " + name + " --run-dir runs/first");
   verb->callback([=] {
     if (verb->get_subcommands().empty()) {
-      *exit_code = RunCommand(*target, command);
+      v1::CommandRequest request;
+      request.set_verb(command);
+      *exit_code = RunCommand(*target, request);
     }
   });
   return verb;
@@ -107,6 +110,47 @@ void AddRefresh(CLI::App& app, int* exit_code) {
   verb->callback([=] { *exit_code = RunRefresh(*options); });
 }
 
+void AddTraceSwitch(CLI::App* trace, const std::string& name,
+                    const std::string& help, int* exit_code) {
+  CLI::App* verb = trace->add_subcommand(name, help);
+  auto target = std::make_shared<Target>();
+  auto every = std::make_shared<int64_t>(0);
+  AddTarget(verb, target.get());
+  if (name == "start") {
+    *every = 1;
+    verb->add_option("--every", *every, "record one of so many updates")
+        ->check(WholeNumber<int64_t>(1))
+        ->capture_default_str();
+  }
+  verb->footer("Example:\n  gimbal trace " + name + " --run-dir runs/first");
+  verb->callback([=] {
+    v1::CommandRequest request;
+    request.set_verb(v1::CommandRequest::VERB_TRACE);
+    request.set_trace_every(*every);
+    *exit_code = RunCommand(*target, request);
+  });
+}
+
+void AddTrace(CLI::App& app, int* exit_code) {
+  CLI::App* trace = app.add_subcommand(
+      "trace", "Records where the time of every stage goes.");
+  trace->require_subcommand(1);
+  AddTraceSwitch(trace, "start",
+                 "Begins to record, into RUN_DIR/trace; the numbers of the run "
+                 "stay the same.",
+                 exit_code);
+  AddTraceSwitch(trace, "stop", "Records no more.", exit_code);
+  CLI::App* merge = trace->add_subcommand(
+      "merge",
+      "Makes one file for a trace viewer from all that was recorded, and says "
+      "where\nthe time went.");
+  auto options = std::make_shared<TraceMergeOptions>();
+  AddRunDir(merge, &options->run_dir, "run folder; may be running")->required();
+  merge->add_option("--out", options->out, "[RUN_DIR/trace/trace.json]");
+  merge->footer("Example:\n  gimbal trace merge runs/first");
+  merge->callback([=] { *exit_code = RunTraceMerge(*options); });
+}
+
 }  // namespace
 
 void AddControlCommands(CLI::App& app, int* exit_code) {
@@ -131,6 +175,7 @@ void AddControlCommands(CLI::App& app, int* exit_code) {
           "on from.",
           CommandRequest::VERB_STOP, exit_code);
   AddRefresh(app, exit_code);
+  AddTrace(app, exit_code);
 }
 
 }  // namespace gimbal::cli

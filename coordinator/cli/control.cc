@@ -104,9 +104,7 @@ int RunStatus(const StatusOptions& options) {
   return status.ok() ? kDone : Fail(status);
 }
 
-int RunCommand(const Target& target, v1::CommandRequest::Verb verb) {
-  v1::CommandRequest request;
-  request.set_verb(verb);
+int RunCommand(const Target& target, const v1::CommandRequest& request) {
   const absl::Status status = SendCommand(target, request);
   return status.ok() ? kDone : Fail(status);
 }

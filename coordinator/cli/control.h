@@ -1,5 +1,6 @@
 // The verbs that talk to a running coordinator: `gimbal status`, and `gimbal
-// pause|resume|checkpoint|drain|stop|refresh`. Each returns the exit code.
+// pause|resume|checkpoint|drain|stop|refresh` and `gimbal trace start|stop`.
+// Each returns the exit code.
 #pragma once
 
 #include <string>
@@ -22,7 +23,8 @@ struct StatusOptions {
 
 int RunStatus(const StatusOptions& options);
 
-int RunCommand(const Target& target, v1::CommandRequest::Verb verb);
+// Fills in who asks.
+int RunCommand(const Target& target, const v1::CommandRequest& request);
 
 struct RefreshOptions {
   Target target;

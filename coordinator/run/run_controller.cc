@@ -43,7 +43,11 @@ RunController::RunController(RunSetup setup, RunEffects& effects)
       refresh_(setup_.config, setup_.plan),
       window_(stages_),
       limit_(setup_.config.run().steps()),
-      final_(setup_.config.run().steps()) {}
+      final_(setup_.config.run().steps()) {
+  if (const int64_t every = setup_.config.trace().every(); every > 0) {
+    trace_every_ = every;
+  }
+}
 
 std::chrono::milliseconds TickPeriod(const v1::RunConfig& config) {
   const auto lease =

@@ -230,6 +230,9 @@ class RunController {
                                            base::SteadyTime now);
   absl::StatusOr<v1::CommandResponse> Refresh(const v1::CommandRequest& request,
                                               const std::string& who);
+  absl::StatusOr<v1::CommandResponse> Trace(int64_t every,
+                                            const std::string& who);
+  v1::CoordinatorMessage TraceMessage() const;
   absl::Status RequireTraining(const char* verb) const;
 
   const RunSetup setup_;
@@ -291,6 +294,10 @@ class RunController {
   std::optional<int64_t> stop_at_;
   std::optional<base::SteadyTime> stop_deadline_;  // of its checkpoint
   std::set<int64_t> requested_snapshots_;
+
+  // Of so many updates one is traced, 0: none; not set: as it is in the
+  // workers.
+  std::optional<int64_t> trace_every_;
 
   // Last row, or last change of state.
   base::SteadyTime progressed_;

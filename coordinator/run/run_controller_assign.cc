@@ -116,6 +116,7 @@ absl::Status RunController::BeginOrTakeUp() {
 // To the silent as well: one that wakes up in time learns that it is a spare.
 void RunController::SendAssignments() {
   for (int64_t worker : table_.Alive(base::SteadyTime())) {
+    if (trace_every_) effects_.Send(worker, TraceMessage());
     const std::vector<int> stages = StagesOf(worker);
     const bool kept = !stages.empty() && IsKept(stages.front());
     effects_.Record(

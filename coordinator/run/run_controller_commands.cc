@@ -36,10 +36,13 @@ absl::StatusOr<v1::CommandResponse> RunController::Command(
       return Stop(who, now);
     case v1::CommandRequest::VERB_REFRESH:
       return Refresh(request, who);
+    case v1::CommandRequest::VERB_TRACE:
+      return Trace(request.trace_every(), who);
     default:
       return absl::InvalidArgumentError(absl::StrCat(
           "verb ", request.verb(),
-          ": expected pause, resume, checkpoint, drain, stop or refresh"));
+          ": expected pause, resume, checkpoint, drain, stop, refresh or "
+          "trace"));
   }
 }
 
@@ -186,6 +189,42 @@ absl::StatusOr<v1::CommandResponse> RunController::Refresh(
                                             " on, bases are refreshed every ",
                                             absl::StrJoin(change.periods, ", "),
                                             " updates, by stage"));
+}
+
+// Workers that come later are told with their assignment.
+absl::StatusOr<v1::CommandResponse> RunController::Trace(
+    int64_t every, const std::string& who) {
+  if (exit_code_.has_value()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("trace: the run has ended: ", machine_.reason()));
+  }
+  if (every < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("trace: found one of ",
+                                                   every,
+                                                   " updates, expected 1 or "
+                                                   "more, or 0 to stop"));
+  }
+  trace_every_ = every;
+  TellAll(TraceMessage());
+  const std::string what =
+      every == 0   ? "tracing ends"
+      : every == 1 ? "every update is traced"
+                   : absl::StrCat("one of ", every, " updates is traced");
+  effects_.Record(what, who);
+  return Response(
+      statistics_.last() ? statistics_.last()->step : 0,
+      every == 0 ? what
+                 : absl::StrCat(what, ", into ", setup_.run_dir, "/trace"));
+}
+
+v1::CoordinatorMessage RunController::TraceMessage() const {
+  v1::CoordinatorMessage message;
+  message.set_generation(generation_);
+  v1::TraceSetting& trace = *message.mutable_trace();
+  trace.set_every(trace_every_.value_or(0));
+  trace.set_folder(absl::StrCat(setup_.run_dir, "/trace"));
+  trace.set_max_bytes(int64_t{setup_.config.trace().max_mb()} << 20);
+  return message;
 }
 
 }  // namespace gimbal::coordinator

@@ -59,6 +59,7 @@ v1::GetStatusResponse RunController::Status(base::SteadyTime now) const {
   status.set_optimizer(
       YamlName(v1::OptimizerName_Name(setup_.config.optimizer().name()),
                sizeof("OPTIMIZER_NAME_") - 1, '_'));
+  status.set_trace_every(trace_every_.value_or(0));
   if (committed_.has_value()) status.set_last_checkpoint(*committed_);
   if (exit_code_.has_value()) status.set_exit_code(*exit_code_);
   FillProgress(status);

@@ -9,12 +9,25 @@
 
 #include "common/base/clock.h"
 #include "common/rpc/status_conversion.h"
+#include "common/trace/clock.h"
 #include "gimbal/v1/control_service.grpc.pb.h"
 
 namespace gimbal::coordinator {
 namespace {
 
 base::SteadyTime Now() { return base::Clock::Real().Now(); }
+
+// At once, and with the time that the message stood in the queue.
+void EchoClock(Session& session, const v1::Heartbeat& heartbeat,
+               base::SteadyTime arrived) {
+  if (heartbeat.clock_ns() == 0) return;
+  v1::CoordinatorMessage message;
+  v1::ClockEcho& echo = *message.mutable_clock_echo();
+  echo.set_sent_ns(heartbeat.clock_ns());
+  echo.set_received_ns(trace::ClockNs(arrived));
+  echo.set_answered_ns(trace::ClockNs(Now()));
+  session.Send(message);
+}
 
 void Receive(Core& core, const std::shared_ptr<Session>& session,
              const v1::WorkerMessage& message, base::SteadyTime arrived) {
@@ -25,6 +38,7 @@ void Receive(Core& core, const std::shared_ptr<Session>& session,
     status = absl::AbortedError("the worker has another session");
   } else {
     status = core.run->Receive(message, arrived);
+    if (status.ok()) EchoClock(*session, message.heartbeat(), arrived);
   }
   if (core.answered) core.answered("Session", status, Now() - arrived);
   if (status.ok()) return;

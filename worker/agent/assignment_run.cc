@@ -57,6 +57,12 @@ int64_t PoisonedUpdate(int stage) {
   return 0;
 }
 
+// GIMBAL_STAGE_SECONDS, for tests of schedules.
+double MicrobatchSeconds() {
+  const char* seconds = std::getenv("GIMBAL_STAGE_SECONDS");
+  return seconds == nullptr ? 0 : std::atof(seconds);
+}
+
 std::map<int, Backup> BackupsOf(
     const google::protobuf::RepeatedPtrField<v1::SnapshotAddress>& addresses) {
   std::map<int, Backup> backups;
@@ -70,7 +76,7 @@ std::map<int, Backup> BackupsOf(
 
 AssignmentRun::AssignmentRun(int64_t generation, v1::Assignment assignment,
                              WorkerData& data, LinkListener& listener,
-                             SnapshotStore& store,
+                             SnapshotStore& store, trace::Tracer& tracer,
                              std::function<void(v1::WorkerMessage)> send,
                              const MakeCheckpointStore& make_checkpoints,
                              rpc::Credentials credentials,
@@ -79,6 +85,7 @@ AssignmentRun::AssignmentRun(int64_t generation, v1::Assignment assignment,
       assignment_(std::move(assignment)),
       data_(data),
       store_(store),
+      tracer_(tracer),
       credentials_(std::move(credentials)),
       engine_(std::move(engine)),
       on_disk_(assignment_.sources().empty() ? assignment_.start_update() : -1),
@@ -259,7 +266,9 @@ absl::Status AssignmentRun::BuildStages() {
             .eval_batches = config.eval().batches(),
             .train = data_.train.get(),
             .valid = data_.valid.get(),
-            .poisoned_update = PoisonedUpdate(stage)},
+            .poisoned_update = PoisonedUpdate(stage),
+            .microbatch_seconds = MicrobatchSeconds(),
+            .recorder = tracer_.NewRecorder(stage)},
         Events());
     GIMBAL_RETURN_IF_ERROR(LoadState(runner.get(), spec));
     host_.Add(std::move(runner));

@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "common/rpc/credentials.h"
+#include "common/trace/tracer.h"
 #include "gimbal/v1/control_service.pb.h"
 #include "worker/agent/edges.h"
 #include "worker/agent/outbox.h"
@@ -39,12 +40,13 @@ using MakeCheckpointStore = std::function<std::unique_ptr<CheckpointStore>(
 class AssignmentRun {
  public:
   // Begins at once. `send` gets every message for the coordinator, from several
-  // threads; `data` (the run's alone as long as it lives), `listener` and
-  // `store`, to which the assignment is known, must outlive the run;
-  // `credentials` are for other workers' snapshots, `engine` makes what computes
-  // a stage.
+  // threads; `data` (the run's alone as long as it lives), `listener`, `tracer`
+  // and `store`, to which the assignment is known, must outlive the run;
+  // `credentials` are for other workers' snapshots, `engine` makes what
+  // computes a stage.
   AssignmentRun(int64_t generation, v1::Assignment assignment, WorkerData& data,
                 LinkListener& listener, SnapshotStore& store,
+                trace::Tracer& tracer,
                 std::function<void(v1::WorkerMessage)> send,
                 const MakeCheckpointStore& make_checkpoints,
                 rpc::Credentials credentials = {},
@@ -89,6 +91,7 @@ class AssignmentRun {
   const v1::Assignment assignment_;
   WorkerData& data_;
   SnapshotStore& store_;
+  trace::Tracer& tracer_;
   const rpc::Credentials credentials_;
   const EngineFactory engine_;
   // Newest checkpoint on disk, as far as it is known.

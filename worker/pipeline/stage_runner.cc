@@ -1,6 +1,7 @@
 #include "worker/pipeline/stage_runner.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -13,27 +14,6 @@ namespace {
 
 base::SteadyTime Now() { return base::Clock::Real().Now(); }
 
-// Adds the time from construction to destruction to a phase, without what was
-// counted apart meanwhile.
-class PhaseTimer {
- public:
-  PhaseTimer(std::mutex& mutex, double& apart, double& phase)
-      : mutex_(mutex), apart_(apart), phase_(phase) {
-    apart_ = 0;
-  }
-  ~PhaseTimer() {
-    const double seconds = watch_.Lap() - apart_;
-    std::lock_guard lock(mutex_);
-    phase_ += seconds;
-  }
-
- private:
-  std::mutex& mutex_;
-  double& apart_;
-  double& phase_;
-  base::Stopwatch watch_;
-};
-
 }  // namespace
 
 StageRunner::StageRunner(const StageOptions& options, StageEvents events)
@@ -44,6 +24,7 @@ StageRunner::StageRunner(const StageOptions& options, StageEvents events)
       in_flight_(static_cast<size_t>(
           ActivationSlots(options.spec.schedule, options.spec.index))),
       grads_(engine_.Allocate(state_.table().size())),
+      done_(Now()),
       made_(Now()) {
   const StageSpec& spec = options.spec.stage;
   const int slots = static_cast<int>(in_flight_.size());
@@ -70,6 +51,7 @@ void StageRunner::Connect(Link* up, Link* down) {
 void StageRunner::Start(int64_t start) {
   GIMBAL_CHECK(state_.stash().newest() == start);
   start_ = start;
+  done_ = Now();
   for (size_t i = 0; i < state_.in_flight.size(); ++i) {
     const int64_t j = state_.in_flight[i].microbatch;
     if (j < 0) continue;
@@ -116,38 +98,69 @@ absl::StatusOr<StageRunner::Progress> StageRunner::Step(const Grants& grants) {
 }
 
 absl::StatusOr<bool> StageRunner::Run(const Action& action) {
-  PhaseTimes& times = status_.times;
+  trace::Recorder* const recorder = options_.recorder.get();
+  recording_ = recorder != nullptr && recorder->Wants(UpdateOf(action));
+  apart_ = 0;
+  const base::SteadyTime begin = Now();
+  const absl::StatusOr<bool> ran = RunAny(action);
+  const base::SteadyTime end = Now();
+  const Phase phase = PhaseOf(action.kind);
+  {
+    std::lock_guard lock(status_mutex_);
+    status_.times.*phase.seconds += base::Seconds(end - begin).count() - apart_;
+  }
+  if (!ran.ok() || !*ran) return ran;
+  if (recording_) {
+    recorder->Add(trace::SpanKind::kIdle, done_, begin, action.index);
+    recorder->Add(phase.span, begin, end, action.index);
+  }
+  done_ = end;
+  return ran;
+}
+
+absl::StatusOr<bool> StageRunner::RunAny(const Action& action) {
   switch (action.kind) {
-    case ActionKind::kForward: {
-      PhaseTimer timer(status_mutex_, apart_, times.forward);
+    case ActionKind::kForward:
       return RunForward(action);
-    }
-    case ActionKind::kBackward: {
-      PhaseTimer timer(status_mutex_, apart_, times.backward);
+    case ActionKind::kBackward:
       return RunBackward(action);
-    }
-    case ActionKind::kNorm: {
-      PhaseTimer timer(status_mutex_, apart_, times.update);
+    case ActionKind::kNorm:
       return RunNorm(action.index);
-    }
-    case ActionKind::kUpdate: {
-      PhaseTimer timer(status_mutex_, apart_, times.update);
+    case ActionKind::kUpdate:
       return RunUpdate(action.index);
-    }
-    case ActionKind::kEvaluate: {
-      PhaseTimer timer(status_mutex_, apart_, times.evaluate);
+    case ActionKind::kEvaluate:
       return RunEvaluate(action.index);
-    }
-    case ActionKind::kSnapshot: {
-      PhaseTimer timer(status_mutex_, apart_, times.checkpoint);
+    case ActionKind::kSnapshot:
       return RunSnapshot(action.index);
-    }
-    case ActionKind::kKeep: {
-      PhaseTimer timer(status_mutex_, apart_, times.checkpoint);
+    case ActionKind::kKeep:
       return RunKeep(action.index);
-    }
   }
   return absl::InternalError("unknown action");
+}
+
+StageRunner::Phase StageRunner::PhaseOf(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::kForward:
+      return {&PhaseTimes::forward, trace::SpanKind::kForward};
+    case ActionKind::kBackward:
+      return {&PhaseTimes::backward, trace::SpanKind::kBackward};
+    case ActionKind::kUpdate:
+    case ActionKind::kNorm:
+      break;
+    case ActionKind::kEvaluate:
+      return {&PhaseTimes::evaluate, trace::SpanKind::kEvaluate};
+    case ActionKind::kSnapshot:
+    case ActionKind::kKeep:
+      return {&PhaseTimes::checkpoint, trace::SpanKind::kCheckpoint};
+  }
+  return {&PhaseTimes::update, trace::SpanKind::kUpdate};
+}
+
+int64_t StageRunner::UpdateOf(const Action& action) const {
+  const bool of_microbatch = action.kind == ActionKind::kForward ||
+                             action.kind == ActionKind::kBackward;
+  return of_microbatch ? action.index / schedule().accumulate + 1
+                       : action.index;
 }
 
 absl::StatusOr<bool> StageRunner::RunUpdate(int64_t update) {
@@ -168,13 +181,17 @@ absl::StatusOr<bool> StageRunner::RunUpdate(int64_t update) {
   if (left_out_) {
     state_.LeaveOut(update);
   } else {
+    const base::SteadyTime begin = Now();
     const BasisSeconds before = engine_.basis_seconds();
     state_.Advance(update, staleness_,
                    schedule().global_norm ? norm_total_ : squares, refreshes_,
                    grads_);
     const BasisSeconds after = engine_.basis_seconds();
-    CountApart(&PhaseTimes::rotate, after.rotate - before.rotate);
-    CountApart(&PhaseTimes::refresh, after.refresh - before.refresh);
+    const BasisSeconds spent = {after.rotate - before.rotate,
+                                after.refresh - before.refresh};
+    CountApart(&PhaseTimes::rotate, spent.rotate);
+    CountApart(&PhaseTimes::refresh, spent.refresh);
+    if (recording_) RecordBases(begin, spent, update);
   }
 
   UpdateReport report{.stage = index(),
@@ -229,6 +246,24 @@ absl::StatusOr<bool> StageRunner::Blocked(const Link* link,
                      " ", what, ": ", absl::string_view(status.message())));
   }
   return false;
+}
+
+// What the parameters spent one after the other, put together.
+void StageRunner::RecordBases(base::SteadyTime begin, const BasisSeconds& spent,
+                              int64_t update) {
+  const auto after = [](base::SteadyTime time, double seconds) {
+    return time + std::chrono::duration_cast<base::SteadyTime::duration>(
+                      base::Seconds(seconds));
+  };
+  const base::SteadyTime rotated = after(begin, spent.rotate);
+  const base::SteadyTime refreshed = after(rotated, spent.refresh);
+  trace::Recorder& recorder = *options_.recorder;
+  if (spent.rotate > 0) {
+    recorder.Add(trace::SpanKind::kRotate, begin, rotated, update);
+  }
+  if (spent.refresh > 0) {
+    recorder.Add(trace::SpanKind::kRefresh, rotated, refreshed, update);
+  }
 }
 
 void StageRunner::CountApart(double PhaseTimes::*phase, double seconds) {

@@ -16,6 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
+#include "common/trace/recorder.h"
 #include "worker/data/batch_sampler.h"
 #include "worker/pipeline/grants.h"
 #include "worker/pipeline/stage_state.h"
@@ -33,6 +34,10 @@ struct StageOptions {
   const BatchSampler* valid = nullptr;
   // Fault injection for tests: the gradient of this update is NaN.
   int64_t poisoned_update = 0;
+  // Likewise, of schedules: forward and backward of a microbatch last so long
+  // together, at a ratio of 1 to 2; 0: as long as they take.
+  double microbatch_seconds = 0;
+  std::shared_ptr<trace::Recorder> recorder;  // null: no spans are recorded
 };
 
 struct UpdateReport {
@@ -120,6 +125,14 @@ class StageRunner {
   bool first() const { return options_.spec.stage.first; }
   bool last() const { return options_.spec.stage.last; }
   absl::StatusOr<bool> Run(const Action& action);
+  absl::StatusOr<bool> RunAny(const Action& action);
+  // Where an action's time counts, and as what it is recorded.
+  struct Phase {
+    double PhaseTimes::*seconds;
+    trace::SpanKind span;
+  };
+  static Phase PhaseOf(ActionKind kind);
+  int64_t UpdateOf(const Action& action) const;
   absl::StatusOr<bool> RunForward(const Action& action);
   absl::StatusOr<bool> RunBackward(const Action& action);
   absl::StatusOr<bool> RunNorm(int64_t update);
@@ -142,11 +155,17 @@ class StageRunner {
                                                  int64_t index, int part);
   void SendOutput(MessageKind kind, int slot, uint64_t samples, int64_t index,
                   int part);
-  void Send(Link* link, Message message);
+  // `begin`: when the message's payload began to be copied.
+  void Send(Link* link, Message message, base::SteadyTime begin);
   std::optional<Message> Take(Link* link, MessageKind kind, int64_t index,
                               int part = 0);
   // Seconds of the running action that belong to another phase.
   void CountApart(double PhaseTimes::*phase, double seconds);
+  void RecordBases(base::SteadyTime begin, const BasisSeconds& spent,
+                   int64_t update);
+  void RecordTransfer(trace::SpanKind kind, const MessageHeader& header,
+                      const Link& link, base::SteadyTime begin,
+                      base::SteadyTime end);
   void SendNorm(Link* link, MessageKind kind, int64_t update, double sum);
   std::optional<double> TakeNorm(Link* link, MessageKind kind, int64_t update);
 
@@ -157,6 +176,9 @@ class StageRunner {
   // Bytes of a boundary tensor.
   int64_t BoundaryBytes() const;
 
+  // Waits until a computation that began at `begin` has taken this share of
+  // microbatch_seconds.
+  void Stretch(base::SteadyTime begin, double share) const;
   // Says what the stage waits for, and returns the link's error if it has one.
   absl::StatusOr<bool> Blocked(const Link* link, const std::string& what);
   void SetActivity(std::string activity);
@@ -187,7 +209,11 @@ class StageRunner {
   // Of the evaluation that is running.
   int eval_part_ = 0;
   double eval_loss_sum_ = 0;
-  double apart_ = 0;  // of the running action, see CountApart
+
+  // Of the running action: see CountApart, and whether its spans are recorded.
+  double apart_ = 0;
+  bool recording_ = false;
+  base::SteadyTime done_;  // with the action before
 
   const base::SteadyTime made_;
   int64_t memory_bytes_ = 0;

@@ -1,6 +1,8 @@
 // The actions of a stage that compute on tensors or meet a link.
+#include <chrono>
 #include <cstring>
 #include <limits>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -44,7 +46,7 @@ int64_t StageRunner::BoundaryBytes() const {
 
 void StageRunner::SendOutput(MessageKind kind, int slot, uint64_t samples,
                              int64_t index, int part) {
-  base::Stopwatch copying;
+  const base::SteadyTime begin = base::Clock::Real().Now();
   Message message;
   message.header.kind = kind;
   message.header.index = index;
@@ -54,16 +56,17 @@ void StageRunner::SendOutput(MessageKind kind, int slot, uint64_t samples,
   message.header.cols = down_->spec().cols;
   message.payload = down_->TakeBuffer(BoundaryBytes());
   engine_.ReadOutput(slot, reinterpret_cast<float*>(message.payload.data()));
-  CountApart(&PhaseTimes::send, copying.Lap());
-  Send(down_, std::move(message));
+  Send(down_, std::move(message), begin);
 }
 
-void StageRunner::Send(Link* link, Message message) {
-  base::Stopwatch sending;
+void StageRunner::Send(Link* link, Message message, base::SteadyTime begin) {
+  const MessageHeader header = message.header;
   const auto bytes =
       static_cast<int64_t>(sizeof message.header) + message.payload.size();
   link->Send(std::move(message));
-  CountApart(&PhaseTimes::send, sending.Lap());
+  const base::SteadyTime end = base::Clock::Real().Now();
+  CountApart(&PhaseTimes::send, base::Seconds(end - begin).count());
+  RecordTransfer(trace::SpanKind::kSend, header, *link, begin, end);
   std::lock_guard lock(status_mutex_);
   (link == down_ ? status_.bytes_sent_downstream
                  : status_.bytes_sent_upstream) += bytes;
@@ -71,10 +74,33 @@ void StageRunner::Send(Link* link, Message message) {
 
 std::optional<Message> StageRunner::Take(Link* link, MessageKind kind,
                                          int64_t index, int part) {
-  base::Stopwatch taking;
+  const base::SteadyTime begin = base::Clock::Real().Now();
   std::optional<Message> message = link->Take(kind, index, part);
-  if (message) CountApart(&PhaseTimes::recv, taking.Lap());
+  if (!message) return message;
+  const base::SteadyTime end = base::Clock::Real().Now();
+  CountApart(&PhaseTimes::recv, base::Seconds(end - begin).count());
+  RecordTransfer(trace::SpanKind::kRecv, message->header, *link, begin, end);
   return message;
+}
+
+void StageRunner::RecordTransfer(trace::SpanKind kind,
+                                 const MessageHeader& header, const Link& link,
+                                 base::SteadyTime begin, base::SteadyTime end) {
+  if (!recording_) return;
+  options_.recorder->Add(
+      begin, end,
+      {.index = header.index,
+       .kind = kind,
+       .message = static_cast<uint8_t>(header.kind),
+       .edge = static_cast<int16_t>(link.spec().identity.edge),
+       .part = static_cast<int16_t>(header.part)});
+}
+
+void StageRunner::Stretch(base::SteadyTime begin, double share) const {
+  if (options_.microbatch_seconds <= 0) return;
+  const base::Seconds length(options_.microbatch_seconds * share);
+  std::this_thread::sleep_until(
+      begin + std::chrono::duration_cast<base::SteadyTime::duration>(length));
 }
 
 absl::StatusOr<bool> StageRunner::RunForward(const Action& action) {
@@ -96,8 +122,10 @@ absl::StatusOr<bool> StageRunner::RunForward(const Action& action) {
   // A restored forward is not run again, its weights are gone: only its output
   // goes on once more.
   if (!flight.restored) {
+    const base::SteadyTime begin = base::Clock::Real().Now();
     engine_.Forward(state_.ForwardWeights(action.version), input->tensors,
                     slot);
+    Stretch(begin, 1.0 / 3);
   }
   flight = {j, action.version, input->samples};
   if (last()) loss_sum_ += engine_.Loss(slot);
@@ -141,8 +169,10 @@ absl::StatusOr<bool> StageRunner::RunBackward(const Action& action) {
     message.payload = up_->TakeBuffer(BoundaryBytes());
     dinput = reinterpret_cast<float*>(message.payload.data());
   }
+  const base::SteadyTime begin = base::Clock::Real().Now();
   engine_.Backward(state_.BackwardWeights(action.version), doutput,
                    1.0 / schedule().accumulate, slot, grads_, dinput);
+  Stretch(begin, 2.0 / 3);
   if (j / schedule().accumulate + 1 == options_.poisoned_update) {
     const float nan = std::numeric_limits<float>::quiet_NaN();
     engine_.Write(&nan, 1, grads_);
@@ -154,7 +184,7 @@ absl::StatusOr<bool> StageRunner::RunBackward(const Action& action) {
     message.header.samples = flight.samples;
     message.header.rows = up_->spec().rows;
     message.header.cols = up_->spec().cols;
-    Send(up_, std::move(message));
+    Send(up_, std::move(message), base::Clock::Real().Now());
   }
   flight.microbatch = -1;
   std::lock_guard lock(status_mutex_);
@@ -234,7 +264,7 @@ void StageRunner::SendNorm(Link* link, MessageKind kind, int64_t update,
   message.header.cols = 1;
   message.payload = link->TakeBuffer(sizeof sum);
   std::memcpy(message.payload.data(), &sum, sizeof sum);
-  Send(link, std::move(message));
+  Send(link, std::move(message), base::Clock::Real().Now());
 }
 
 std::optional<double> StageRunner::TakeNorm(Link* link, MessageKind kind,

@@ -33,7 +33,7 @@ TEST(SuggestKeyTest, PointsToTheRightSection) {
   EXPECT_EQ(SuggestKey("model.every"),
             "this key stands elsewhere; did you mean "
             "staleness.periodic_sync.every or checkpoint.every or "
-            "eval.every?");
+            "eval.every or trace.every?");
   EXPECT_EQ(SuggestKey("optim.lr"),
             "this key stands elsewhere; did you mean optimizer.lr?");
   EXPECT_EQ(SuggestKey("run.stage"), "did you mean pipeline.stages?");

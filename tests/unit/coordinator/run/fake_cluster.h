@@ -37,6 +37,7 @@ struct FakeWorker {
   bool loaded = false;                  // was ready once
   int64_t committed = 0;
   int64_t answered = 0;      // probe
+  int64_t trace_every = -1;  // as told; -1: nothing was
   std::vector<int> rewired;  // edges, last time
   int64_t assigned = 0;      // generation
   int64_t logs_from = 0;     // update: what it sent before is forgotten

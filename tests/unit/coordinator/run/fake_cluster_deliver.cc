@@ -46,6 +46,8 @@ void FakeCluster::Handle(FakeWorker& worker,
     }
     worker.rewired.assign(message.rewire().edges().begin(),
                           message.rewire().edges().end());
+  } else if (message.has_trace()) {
+    worker.trace_every = message.trace().every();
   } else if (message.has_probe_answer()) {
     worker.answered = message.probe_answer().number();
   } else if (message.has_committed() && message.committed().in_memory()) {
@@ -99,6 +101,7 @@ void FakeCluster::Assign(FakeWorker& worker, int64_t generation,
   now.generation = generation;
   now.assigned = generation;
   now.start = now.until = now.logs_from = assignment.start_update();
+  now.trace_every = worker.trace_every;
   if (!worker.fresh) now.kept = worker.kept;
   if (assignment.since() > worker.generation) {
     std::erase_if(now.kept, [&](const auto& kept) {

@@ -50,6 +50,31 @@ TEST(RunControllerCommands, APauseOutlivesALoss) {
   EXPECT_EQ(cluster.effects.rows.back().step, response.update());
 }
 
+TEST(RunControllerCommands, TracesOnEveryWorkerAndOnThoseThatComeLater) {
+  FakeCluster cluster(2, 2);
+  Start(cluster, 2);
+  Train(cluster, 3);
+  for (const auto& [id, worker] : cluster.workers) {
+    EXPECT_EQ(worker.trace_every, -1);
+  }
+  Request request;
+  request.set_verb(Request::VERB_TRACE);
+  request.set_trace_every(4);
+  ASSERT_THAT(cluster.Command(request), IsOk());
+  EXPECT_EQ(cluster.run->Status(cluster.now).trace_every(), 4);
+  cluster.Kill(2);
+  cluster.Heartbeat(1);
+  cluster.Join();
+  cluster.RunAll();
+  for (const auto& [id, worker] : cluster.workers) {
+    EXPECT_EQ(worker.trace_every, 4) << "worker " << id;
+  }
+  ExpectAllRows(cluster);
+  EXPECT_THAT(cluster.Command(request),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("the run has ended")));
+}
+
 TEST(RunControllerCommands, TakesACheckpointOnDemand) {
   FakeCluster cluster(2, 2);
   Start(cluster, 2);

@@ -61,6 +61,7 @@ struct Host {
   WorkerData data;
   Inbox inbox;
   SnapshotStore store;
+  trace::Tracer tracer;
   std::unique_ptr<LinkListener> listener = *LinkListener::Start("127.0.0.1:0");
 };
 
@@ -105,6 +106,7 @@ class AssignmentRunTest : public ::testing::Test {
     Host& host = hosts_[stage];
     return std::make_unique<AssignmentRun>(
         1, std::move(assignment), host.data, *host.listener, host.store,
+        host.tracer,
         [&host](v1::WorkerMessage message) {
           host.inbox.Put(std::move(message));
         },
@@ -199,6 +201,7 @@ TEST_F(AssignmentRunTest, RunningOutOfMemoryIsFatalAndSaysWhatIsNeeded) {
   Host& host = hosts_[0];
   const AssignmentRun run(
       1, std::move(assignment), host.data, *host.listener, host.store,
+      host.tracer,
       [&](v1::WorkerMessage message) {
         if (!std::exchange(failed, true)) {
           throw std::bad_alloc();

@@ -1,0 +1,130 @@
+// `gimbal status` of runs that hang, on a narrow terminal and in a pipe.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
+#include <thread>
+
+#include "tests/support/command.h"
+#include "tests/support/train_fixture.h"
+
+namespace gimbal {
+namespace {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using test_support::BinaryPath;
+using test_support::Command;
+using test_support::CommandResult;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class StatusOfARun : public test_support::TrainFixture {
+ protected:
+  std::vector<std::string> LongRun(const std::string& run) {
+    return TrainArguments(
+        run, {"--workers", "2", "--set", "run.steps=1000000", "--set",
+              "eval.every=0", "--set", "checkpoint.every=0", "--set",
+              "cluster.lease=100s"});
+  }
+  CommandResult Gimbal(const std::string& verb, const std::string& run,
+                       const std::vector<std::string>& more = {}) {
+    std::vector<std::string> argv = {"gimbal", verb, "--run-dir",
+                                     folder_ / run};
+    argv.insert(argv.end(), more.begin(), more.end());
+    return test_support::Run(argv);
+  }
+};
+
+TEST_F(StatusOfARun, NamesTheStageThatHangsWithinASecond) {
+  Command train(LongRun("hangs"));
+  ASSERT_TRUE(WaitForRows(train, "hangs", 5));
+  const std::vector<int> pids = WorkerPids("hangs");
+  ASSERT_EQ(pids.size(), 2u);
+  kill(pids[1], SIGSTOP);
+  milliseconds fastest(10000);
+  json status = json::object();
+  for (int i = 0; i < 300 && status.value("standstill", "") == ""; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    const CommandResult result = Gimbal("status", "hangs", {"--json"});
+    fastest = std::min(fastest, std::chrono::duration_cast<milliseconds>(
+                                    std::chrono::steady_clock::now() - begin));
+    ASSERT_EQ(result.exit_code, 0) << result.output;
+    status = json::parse(result.output);
+    std::this_thread::sleep_for(milliseconds(100));
+  }
+  EXPECT_LT(fastest, milliseconds(1000));
+  EXPECT_EQ(status.at("state"), "RUN_STATE_RUNNING");
+  EXPECT_THAT(status.at("standstill"),
+              AllOf(HasSubstr("stage 2 (worker-"),
+                    HasSubstr("pid " + std::to_string(pids[1])),
+                    HasSubstr("is silent for")));
+  EXPECT_THAT(Gimbal("status", "hangs").output, HasSubstr("no update for "));
+
+  kill(pids[1], SIGCONT);
+  for (int i = 0; i < 300 && status.value("standstill", "") != ""; ++i) {
+    status = json::parse(Gimbal("status", "hangs", {"--json"}).output);
+    std::this_thread::sleep_for(milliseconds(100));
+  }
+  EXPECT_EQ(status.at("standstill"), "");
+  EXPECT_EQ(Gimbal("stop", "hangs").exit_code, 0);
+  EXPECT_EQ(train.Wait(seconds(60)).exit_code, 4);
+}
+
+TEST_F(StatusOfARun, IsWatchedInAPipeAndOnANarrowTerminal) {
+  setenv("GIMBAL_STAGE_SECONDS", "0.02", 1);
+  Command train(LongRun("watched"));
+  unsetenv("GIMBAL_STAGE_SECONDS");
+  ASSERT_TRUE(WaitForRows(train, "watched", 5));
+  const std::string watch = BinaryPath("gimbal") +
+                            " status --watch --run-dir " +
+                            (folder_ / "watched");
+  Command pipe(
+      {"gimbal", "status", "--watch", "--run-dir", folder_ / "watched"});
+  Command terminal({"/usr/bin/script", "-qec",
+                    "stty cols 80 rows 24; TERM=xterm " + watch, "/dev/null"});
+  // Until both have shown the run several times: an update takes 20 ms.
+  ASSERT_TRUE(WaitForRows(train, "watched", 200));
+  EXPECT_EQ(Gimbal("stop", "watched").exit_code, 0);
+  const std::string piped = pipe.Wait(seconds(60)).output;
+  const std::string drawn = terminal.Wait(seconds(60)).output;
+  EXPECT_EQ(train.Wait(seconds(60)).exit_code, 4);
+
+  EXPECT_THAT(piped, Not(HasSubstr("\033")));
+  EXPECT_THAT(piped,
+              AllOf(HasSubstr("staleness 3,2,1,0"), HasSubstr("stopped")));
+  EXPECT_THAT(drawn, AllOf(HasSubstr("\033["), HasSubstr("activity")));
+  std::istringstream lines(
+      std::regex_replace(drawn, std::regex("\033\\[[0-9;?]*[A-Za-z]|\r"), ""));
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_LE(line.size(), 80u) << line;
+  }
+}
+
+TEST_F(StatusOfARun, LogsAreJsonWhenAskedFor) {
+  MustTrain("json", {"--workers", "2", "--log-format", "json"});
+  std::istringstream lines(Logs("json"));
+  int hosting = 0, count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    if (line.rfind("--- ", 0) == 0) continue;  // a file's name
+    const json event = json::parse(line, nullptr, false);
+    ASSERT_TRUE(event.is_object()) << line;
+    for (const char* key : {"time", "level", "program", "text"}) {
+      ASSERT_TRUE(event.contains(key)) << line;
+    }
+    hosting += event.contains("run") && event.contains("stages") &&
+               event.contains("generation");
+  }
+  EXPECT_GT(count, 10);
+  EXPECT_GE(hosting, 2);
+}
+
+}  // namespace
+}  // namespace gimbal
