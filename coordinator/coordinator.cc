@@ -24,6 +24,7 @@
 #include "common/rpc/server.h"
 #include "coordinator/data_identity.h"
 #include "coordinator/live_effects.h"
+#include "coordinator/page/status_page.h"
 #include "coordinator/planner/placement.h"
 #include "coordinator/run/run_controller.h"
 #include "coordinator/scrape_targets.h"
@@ -129,6 +130,7 @@ absl::Status Coordinator::Impl::BindPorts() {
   GIMBAL_ASSIGN_OR_RETURN(http,
                           obs::HttpServer::Start(cluster.metrics_listen()));
   health.Serve(*http);
+  ServeStartingPage(*http);
   obs::ShowBuildInfo(http->registry());
   control = MakeControlService(loop, core);
   admin = MakeAdminService(
@@ -190,6 +192,7 @@ absl::Status Coordinator::Impl::TakeUpRun() {
                          base::Seconds taken) {
     metrics->OnCall(method, status, taken);
   };
+  ServeStatusPage(*http, board, effects->curve());
   PublishStatus();
   return absl::OkStatus();
 }

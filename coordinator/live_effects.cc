@@ -156,6 +156,7 @@ absl::StatusOr<RunHistory> LiveEffects::History() {
 absl::Status LiveEffects::WriteRow(const MetricsRow& row) {
   metrics_.OnRow(row);
   folder_.metrics.Append(row);
+  curve_.Add(row);
   return absl::OkStatus();
 }
 
@@ -166,7 +167,9 @@ absl::StatusOr<std::vector<MetricsRow>> LiveEffects::Rows() {
 }
 
 absl::StatusOr<std::vector<MetricsRow>> LiveEffects::KeepRows(int64_t last) {
-  return folder_.metrics.Keep(last);
+  auto rows = folder_.metrics.Keep(last);
+  if (rows.ok()) curve_.Restart(*rows);
+  return rows;
 }
 
 absl::Status LiveEffects::CommitCheckpoint(const CheckpointContent& content) {

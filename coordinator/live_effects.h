@@ -10,6 +10,7 @@
 #include "common/base/clock.h"
 #include "coordinator/checkpoint/catalogue.h"
 #include "coordinator/metrics.h"
+#include "coordinator/page/loss_curve.h"
 #include "coordinator/run/run_controller.h"
 #include "coordinator/run/run_effects.h"
 #include "coordinator/service/session_hub.h"
@@ -44,6 +45,8 @@ class LiveEffects final : public RunEffects {
   void RemoveUnfinishedCheckpoints() override;
   absl::StatusOr<int64_t> NewestCheckpoint() override;
 
+  // For the status page. Thread-safe.
+  const LossCurve& curve() const { return curve_; }
   // The newest commits, newest last, for GetStatus.
   const std::deque<v1::CheckpointView>& checkpoints() const {
     return checkpoints_;
@@ -66,6 +69,7 @@ class LiveEffects final : public RunEffects {
   const std::string secret_;
   std::deque<StoredDecision> decisions_;
   std::deque<v1::CheckpointView> checkpoints_;
+  LossCurve curve_;
 };
 
 }  // namespace gimbal::coordinator

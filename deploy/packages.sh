@@ -13,6 +13,7 @@ GIMBAL_TEST_PACKAGES=(
 )
 GIMBAL_SYSTEM_TEST_PACKAGES=(
   python3-venv slurm-wlm munge buildah mmdebstrap prometheus
+  chromium chromium-driver python3-selenium fonts-dejavu-core
 )
 GIMBAL_FUZZ_PACKAGES=(clang-14 libclang-rt-14-dev)
 GIMBAL_CORPUS_PACKAGES=(bible-kjv bible-kjv-text)

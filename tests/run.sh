@@ -5,9 +5,9 @@
 #
 #   tests/run.sh                              presets dev and tsan
 #   tests/run.sh --preset dev --label unit    labels are a regular expression
-#   tests/run.sh --preset dev --label 'slurm|kube|image|monitoring'
+#   tests/run.sh --preset dev --label 'slurm|kube|image|monitoring|page'
 #                                             with a real Slurm, Kubernetes' tools,
-#                                             an image and Prometheus
+#                                             an image, Prometheus and a browser
 #   tests/run.sh --preset asan-ubsan          unit and integration tests under
 #                                             Address- and UndefinedBehaviorSanitizer
 #   tests/run.sh --preset tsan                the concurrent ones under ThreadSanitizer
@@ -78,7 +78,7 @@ run_preset() {
 }
 
 install_packages "${GIMBAL_BUILD_PACKAGES[@]}" "${GIMBAL_TEST_PACKAGES[@]}"
-if [[ $label =~ $SYSTEMS ]]; then
+if [[ $label =~ $SYSTEMS|page ]]; then
   install_packages "${GIMBAL_SYSTEM_TEST_PACKAGES[@]}"
 fi
 failed=()

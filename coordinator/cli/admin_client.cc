@@ -130,8 +130,10 @@ absl::StatusOr<ServingCoordinator> ReadCoordinatorFile(
         path, ": expected {\"address\": \"host:port\", ...}, found ", *text));
   }
   const nlohmann::json pid = json.value("pid", nlohmann::json());
+  const nlohmann::json http = json.value("metrics_address", nlohmann::json());
   return ServingCoordinator{
       .address = json["address"].get<std::string>(),
+      .metrics_address = http.is_string() ? http.get<std::string>() : "",
       .pid = pid.is_number_integer() ? pid.get<int64_t>() : 0};
 }
 

@@ -43,6 +43,7 @@ class AdminClient {
 // was killed leaves it behind: `pid` says whose it is.
 struct ServingCoordinator {
   std::string address;
+  std::string metrics_address;  // of its HTTP port; empty: not known
   int64_t pid = 0;
 };
 

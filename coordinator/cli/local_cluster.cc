@@ -116,6 +116,11 @@ absl::Status LocalCluster::StartCoordinator() {
     argv.push_back(net::HostOf(options_.listen) +
                    address_.substr(address_.rfind(':')));
   }
+  // And where a browser looks for its page.
+  if (!http_address_.empty()) {
+    argv.push_back("--metrics-listen");
+    argv.push_back(http_address_);
+  }
   NoteLogBegin("coordinator");
   coordinator_started_ = Now();
   GIMBAL_ASSIGN_OR_RETURN(
@@ -132,6 +137,7 @@ absl::Status LocalCluster::WaitUntilServing() {
     // Of another pid: left behind by a coordinator that was killed.
     if (serving.ok() && serving->pid == coordinator_->pid()) {
       address_ = serving->address;
+      http_address_ = serving->metrics_address;
       return absl::OkStatus();
     }
     if (const std::optional<int> code = coordinator_->Poll()) {

@@ -70,6 +70,8 @@ class LocalCluster {
   // Kills workers of this cluster that the coordinator does not know any more.
   void NoteStatus(const v1::GetStatusResponse& status, base::SteadyTime now);
 
+  // host:port of the coordinator's HTTP port; empty before it served.
+  const std::string& http_address() const { return http_address_; }
   // Not set while a coordinator that was killed is to be started again.
   std::optional<int> coordinator_exit();
   void SignalCoordinator(int signal) { coordinator_->Signal(signal); }
@@ -105,6 +107,7 @@ class LocalCluster {
 
   ClusterOptions options_;
   std::string address_;
+  std::string http_address_;
   std::optional<ChildProcess> coordinator_;
   base::SteadyTime coordinator_started_;
   int coordinator_short_lives_ = 0;

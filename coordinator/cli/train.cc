@@ -249,6 +249,9 @@ int RunLocal(const TrainOptions& options, const SignalQueue& signals) {
     if (code == kBadUsage) TakeBack(plan->run_dir, made);
     return absl::IsCancelled(cluster.status()) ? EndInterrupted(*plan) : code;
   }
+  if (const std::string& page = (*cluster)->http_address(); !page.empty()) {
+    display.Note(absl::StrCat("status page http://", page, "/"));
+  }
   Watch watch(*plan, signals, display, **cluster);
   const std::optional<int> code = watch.Run();
   display.Finish();
