@@ -1,5 +1,6 @@
 // The newest answer to GetStatus, under a mutex of its own: it can be read at
-// once even while the loop writes a checkpoint or hangs. Thread-safe.
+// once even while the loop writes a checkpoint or hangs, and says so when it
+// has hung for some seconds. Thread-safe.
 //
 // Some readers watch the run: they ask again and again until they have seen its
 // end, and the coordinator stays until they have.
@@ -31,12 +32,14 @@ class StatusBoard {
   void WaitForWatchers(std::chrono::milliseconds most);
 
  private:
-  bool SomebodyWaits() const;  // requires the lock
+  v1::GetStatusResponse Shown() const;  // requires the lock
+  bool SomebodyWaits() const;           // likewise
 
   const base::Clock& clock_;
   mutable std::mutex mutex_;
   std::condition_variable told_;
   v1::GetStatusResponse status_;  // guarded by mutex_
+  base::SteadyTime published_;    // likewise; when it was
   // Last questions of those who have not been told the end; guarded by mutex_.
   std::map<std::string, base::SteadyTime> watching_;
 };

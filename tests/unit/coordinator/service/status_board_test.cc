@@ -37,6 +37,24 @@ TEST(StatusBoard, NobodyWhoOnlyLookedKeepsTheEndWaiting) {
   EXPECT_FALSE(WaitsFor(board, seconds(60)));
 }
 
+TEST(StatusBoard, SaysThatTheCoordinatorHangs) {
+  FakeClock clock;
+  StatusBoard board(clock);
+  EXPECT_EQ(board.Get().standstill(), "") << "not begun";
+  board.Publish({});
+  clock.now += seconds(4);
+  EXPECT_EQ(board.Get().standstill(), "");
+  clock.now += seconds(1);
+  EXPECT_NE(board.Get().standstill().find("has hung for 5 s"),
+            std::string::npos);
+  EXPECT_NE(board.GetAndNote("a").standstill(), "");
+  board.Publish({});
+  EXPECT_EQ(board.Get().standstill(), "");
+  board.Publish(Ended());
+  clock.now += seconds(60);
+  EXPECT_EQ(board.Get().standstill(), "");
+}
+
 TEST(StatusBoard, WhoWatchesIsToldTheEnd) {
   FakeClock clock;
   StatusBoard board(clock);
