@@ -46,6 +46,8 @@ constexpr base::Seconds kFlushEvery{0.5};
 constexpr milliseconds kShutdownGrace{2000};
 // How long the end is told to those who watch the run.
 constexpr milliseconds kTellTheEnd{2000};
+// How long what made a run fail is kept for the next scrape: of every 20 s.
+constexpr milliseconds kLastScrape{40000};
 
 }  // namespace
 
@@ -347,6 +349,9 @@ void Coordinator::RequestStop(const std::string& reason) {
 int Coordinator::Wait() {
   const int exit_code = impl_->exit_code.get_future().get();
   impl_->board.WaitForWatchers(kTellTheEnd);
+  if (impl_->board.Get().state() == v1::RUN_STATE_FAILED) {
+    impl_->http->WaitForScrape(kLastScrape);
+  }
   impl_->Shutdown(kShutdownGrace);
   return exit_code;
 }

@@ -40,8 +40,9 @@ class Coordinator {
   void RequestStop(const std::string& reason);
 
   // Waits until the run is over and shuts down in order; those who watch are
-  // first told the end, for up to two seconds. The process's exit code: 0
-  // completed, 3 failed, 4 ended early at a checkpoint.
+  // first told the end, for up to two seconds, and of a run that failed whoever
+  // scrapes the metrics at least every 20 s may do so once more. The process's
+  // exit code: 0 completed, 3 failed, 4 ended early at a checkpoint.
   int Wait();
 
  private:

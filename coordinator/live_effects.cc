@@ -124,6 +124,8 @@ absl::Status LiveEffects::SaveLeftOut(const LeftOut& left_out) {
   return folder_.store->AddLeftOut(left_out);
 }
 
+void LiveEffects::CountNotFinite() { metrics_.OnNotFinite(); }
+
 absl::Status LiveEffects::DropCheckpointsAfter(int64_t last) {
   std::erase_if(checkpoints_, [last](const v1::CheckpointView& view) {
     return view.update() > last;

@@ -34,6 +34,7 @@ class LiveEffects final : public RunEffects {
   void SaveRecovery(int64_t number, const Recovery& recovery) override;
   absl::Status SaveRefreshChange(const RefreshChange& change) override;
   absl::Status SaveLeftOut(const LeftOut& left_out) override;
+  void CountNotFinite() override;
   absl::StatusOr<RunHistory> History() override;
   absl::Status DropCheckpointsAfter(int64_t last) override;
   absl::Status WriteRow(const MetricsRow& row) override;

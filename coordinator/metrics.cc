@@ -129,8 +129,8 @@ void CoordinatorMetrics::Impl::MakeTraining(Maker& maker) {
   tokens = maker.MakeCounter("gimbal_train_tokens_total",
                              "Tokens trained on, repeated work included");
   not_finite = maker.MakeCounter("gimbal_train_nonfinite_total",
-                                 "Minibatches left out because of a loss, "
-                                 "gradient or weight that was not finite");
+                                 "Minibatches with a loss, gradient or weight "
+                                 "that was not finite");
   for (const char* reason : {"nan", "loss_spike"}) {
     skipped[reason] =
         maker.MakeCounter("gimbal_train_skipped_updates_total",
@@ -260,10 +260,11 @@ CoordinatorMetrics::CoordinatorMetrics(prometheus::Registry& registry,
 CoordinatorMetrics::~CoordinatorMetrics() = default;
 
 void CoordinatorMetrics::OnLeftOut(const LeftOut& left_out) {
-  if (left_out.kind == "nan") impl_->not_finite->Increment();
   impl_->skipped.at(left_out.kind)
       ->Increment(static_cast<double>(left_out.last - left_out.first + 1));
 }
+
+void CoordinatorMetrics::OnNotFinite() { impl_->not_finite->Increment(); }
 
 void CoordinatorMetrics::OnRow(const MetricsRow& row) {
   if (row.left_out.empty()) {

@@ -38,6 +38,7 @@ class CoordinatorMetrics {
 
   void OnRow(const MetricsRow& row);
   void OnLeftOut(const LeftOut& left_out);
+  void OnNotFinite();
   void OnStatus(const v1::GetStatusResponse& status);
   void OnRestart(int stage, Loss loss);
   void OnRecovery(int stage, double seconds);

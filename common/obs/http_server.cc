@@ -183,7 +183,8 @@ HttpResponse HttpServer::Answer(std::string_view method,
   return handler(query);
 }
 
-HttpResponse HttpServer::Metrics() const {
+HttpResponse HttpServer::Metrics() {
+  scrapes_.Note();
   return {.content_type = "text/plain; version=0.0.4; charset=utf-8",
           .body = prometheus::TextSerializer().Serialize(registry_->Collect())};
 }

@@ -29,6 +29,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "common/obs/scrape_watch.h"
 
 struct mg_connection;
 struct mg_context;
@@ -69,6 +70,13 @@ class HttpServer {
   // From now on `path` is answered by `handler`. Before, it is 404.
   void Handle(const std::string& path, HttpHandler handler);
 
+  // Returns once /metrics was asked for again, so that whoever reads it
+  // regularly has the last numbers; at once when nobody does, or less often
+  // than every `most` / 2.
+  void WaitForScrape(std::chrono::milliseconds most) {
+    scrapes_.WaitForNext(most);
+  }
+
   prometheus::Registry& registry() { return *registry_; }
   const std::string& address() const { return address_; }
 
@@ -77,10 +85,11 @@ class HttpServer {
   absl::Status Listen(const std::string& address);
   HttpResponse Answer(std::string_view method, const std::string& path,
                       std::string_view query) const;
-  HttpResponse Metrics() const;
+  HttpResponse Metrics();
   static int OnRequest(mg_connection* connection);
 
   const std::unique_ptr<prometheus::Registry> registry_;
+  ScrapeWatch scrapes_;
   mutable std::mutex mutex_;
   std::map<std::string, HttpHandler> handlers_;  // guarded by mutex_
   std::string host_;

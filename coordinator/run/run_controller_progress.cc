@@ -90,6 +90,9 @@ void RunController::WriteRows(base::SteadyTime now) {
   const int64_t tokens = worker::TokensPerUpdate(setup_.config);
   for (MetricsRow& row : ledger_.TakeRows()) {
     const absl::StatusOr<std::optional<LeftOut>> verdict = guards_.Look(&row);
+    if (!row.not_finite.empty() && row.left_out.empty()) {
+      effects_.CountNotFinite();
+    }
     if (!verdict.ok()) return Fail(std::string(verdict.status().message()));
     if (verdict->has_value()) return LeaveOut(**verdict, now);
     row.lr = worker::LearningRate(lr, row.step);

@@ -41,6 +41,8 @@ class RunEffects {
   virtual void SaveRecovery(int64_t number, const Recovery& recovery) = 0;
   virtual absl::Status SaveRefreshChange(const RefreshChange& change) = 0;
   virtual absl::Status SaveLeftOut(const LeftOut& left_out) = 0;
+  // A minibatch with numbers that are not finite, whatever becomes of it.
+  virtual void CountNotFinite() = 0;
   virtual absl::StatusOr<RunHistory> History() = 0;
 
   virtual absl::Status WriteRow(const MetricsRow& row) = 0;

@@ -23,7 +23,7 @@ from exposition import series
 from lint import lint, table, table_of_readme
 from panels import queries
 from prometheus import RULES, Prometheus
-from runs import Run, eventually, scrape, write_corpus
+from runs import PATIENCE, Run, eventually, scrape, write_corpus
 
 SOURCE = pathlib.Path(os.environ["GIMBAL_SOURCE_DIR"])
 DASHBOARDS = SOURCE / "dashboards"
@@ -40,7 +40,7 @@ optimizer: {rotation: {period: 5, max_orthogonality_error: %(error)s}}
 precision: {basis: fp16}
 checkpoint: {every: %(checkpoint)d, keep: 1}
 eval: {every: 50, batches: 1}
-guards: {nan: skip}
+guards: {nan: %(nan)s}
 cluster: {restart_budget: %(budget)d, lease: %(lease)s}
 """
 
@@ -58,25 +58,30 @@ def start_runs(folder, exporter):
     # Bases in fp16 never come as close to orthonormal as 1e-6.
     lossy = Run(folder, "lossy", CONFIG % {
         "name": "lossy", "corpus": corpus, "stages": 4, "error": "1.0e-6",
-        "checkpoint": 40, "budget": RESTARTS + 1, "lease": "3s"},
+        "checkpoint": 40, "budget": RESTARTS + 1, "lease": "3s", "nan": "skip"},
         {"KUBEFLOW_TRAINER_SERVER_URL": f"http://{exporter.address}/trainjob",
          "KUBEFLOW_TRAINER_SERVER_TOKEN": str(token)})
     # Nobody is given up here.
     patient = Run(folder, "patient", CONFIG % {
         "name": "patient", "corpus": corpus, "stages": 2, "error": "0.01",
-        "checkpoint": 100000, "budget": 5, "lease": "600s"})
-    return lossy, patient
+        "checkpoint": 100000, "budget": 5, "lease": "600s", "nan": "skip"})
+    # Ends of its first number that is not finite.
+    strict = Run(folder, "strict", CONFIG % {
+        "name": "strict", "corpus": corpus, "stages": 1, "error": "0.01",
+        "checkpoint": 100000, "budget": 5, "lease": "3s", "nan": "stop"})
+    return lossy, patient, strict
 
 
-def start_workers(lossy, patient, prometheus):
+def start_workers(lossy, patient, strict, prometheus):
     # Whatever happens next is a change of what was scraped before.
-    for run in (lossy, patient):
+    for run in (lossy, patient, strict):
         eventually(lambda: prometheus.query(
             f'gimbal_train_nonfinite_total{{run="{run.id}"}}'), "scraped")
     for number in range(4):
         lossy.start_worker(number, {"GIMBAL_POISON": "2:30"})
     for number in range(2):
         patient.start_worker(number)
+    strict.start_worker(0, {"GIMBAL_POISON": "0:30"})
 
 
 def series_of(run):
@@ -220,19 +225,21 @@ def check_reports(exporter):
 
 def test(folder, write):
     exporter = Exporter(folder / "exporter.json")
-    lossy, patient = runs = start_runs(folder, exporter)
+    lossy, patient, strict = runs = start_runs(folder, exporter)
     prometheus = Prometheus(
         folder / "prometheus", DASHBOARDS / "prometheus",
         [run.targets_file for run in runs] + [exporter.targets_file])
     errors = []
     try:
-        start_workers(lossy, patient, prometheus)
+        start_workers(lossy, patient, strict, prometheus)
         eventually(lambda: complete(lossy), "all metrics are there")
         trouble = threading.Thread(
             target=trouble_patient, args=(patient, prometheus, errors))
         trouble.start()
         check_names(lossy, write)
         prometheus.await_alert("GimbalNonFinite", lossy.id)
+        prometheus.await_alert("GimbalNonFinite", strict.id)
+        check(strict.coordinator.wait(PATIENCE) == 3, "the run has failed")
         prometheus.await_alert("GimbalBasisOrthogonalityLost", lossy.id)
         early = {alert for alert, run in prometheus.firing() if run == lossy.id}
         check(not early & {"GimbalWorkerLost", "GimbalRestartBudgetLow",

@@ -80,6 +80,7 @@ TEST_F(MetricsTest, WhateverHappensAddsNoSeries) {
   }
   metrics_->OnLeftOut({.first = 3, .last = 4, .kind = "nan"});
   metrics_->OnLeftOut({.first = 5, .last = 5, .kind = "loss_spike"});
+  metrics_->OnNotFinite();
   metrics_->OnRefreshChange();
   metrics_->OnDecision();
   metrics_->OnCheckpointFailure();

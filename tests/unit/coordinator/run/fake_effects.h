@@ -25,6 +25,7 @@ class FakeEffects final : public RunEffects {
   void SaveRecovery(int64_t number, const Recovery& recovery) override;
   absl::Status SaveRefreshChange(const RefreshChange& change) override;
   absl::Status SaveLeftOut(const LeftOut& left_out) override;
+  void CountNotFinite() override { ++not_finite; }
   absl::StatusOr<RunHistory> History() override;
   absl::Status DropCheckpointsAfter(int64_t last) override;
   absl::Status WriteRow(const MetricsRow& row) override;
@@ -44,6 +45,7 @@ class FakeEffects final : public RunEffects {
   std::map<int64_t, Recovery> recoveries;
   std::vector<RefreshChange> refresh_changes;
   std::vector<LeftOut> left_out;
+  int not_finite = 0;
   std::vector<MetricsRow> rows;
   size_t flushed = 0;  // of these; others do not outlive the coordinator
   std::set<int64_t> committed;

@@ -56,6 +56,7 @@ TEST(RunControllerGuards, SkipGoesBackAndLeavesTheMinibatchOut) {
   EXPECT_TRUE(cluster.run->recoveries().empty()) << "nothing was lost";
   EXPECT_TRUE(cluster.effects.restarts.empty());
   EXPECT_EQ(cluster.run->Status(cluster.now).left_out(), 1);
+  EXPECT_EQ(cluster.effects.not_finite, 1) << "made again, but left out";
 }
 
 TEST(RunControllerGuards, RollbackLeavesOutThoseBeforeToo) {
@@ -73,6 +74,7 @@ TEST(RunControllerGuards, StopFailsTheRun) {
   EXPECT_EQ(cluster.run->exit_code(), 3);
   EXPECT_EQ(cluster.effects.rows.size(), 12u);
   EXPECT_THAT(cluster.effects.committed, ElementsAre(10));
+  EXPECT_EQ(cluster.effects.not_finite, 1);
 }
 
 TEST(RunControllerGuards, BeforeTheFirstCheckpointTheRunBeginsAgain) {
