@@ -155,7 +155,7 @@ def trouble_patient(run, prometheus, errors):
         def slow_down():
             while not cause.is_set():
                 victim.send_signal(signal.SIGSTOP)
-                time.sleep(0.19)
+                time.sleep(0.95)
                 victim.send_signal(signal.SIGCONT)
                 time.sleep(0.01)
         # What is compared with needs some history.

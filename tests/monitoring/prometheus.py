@@ -12,7 +12,7 @@ from runs import eventually
 RULES = ["recording.rules.yml", "alerts.rules.yml"]
 # Windows and waits of the rules, in seconds: a scrape comes every second, and
 # what has happened must stay in sight for the length of a test.
-WINDOWS = {"1m": 5, "2m": 6, "10m": 900, "30m": 900, "1h": 30}
+WINDOWS = {"1m": 5, "2m": 6, "10m": 900, "30m": 900, "1h": 120}
 WAITS = {"1m": 2, "3m": 2, "5m": 2}
 
 
