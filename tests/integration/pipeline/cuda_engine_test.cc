@@ -5,8 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
+#include <string>
 
 #include "tests/cuda_host/device.h"
+#include "tests/cuda_host/ranges.h"
 #include "tests/support/local_pipeline.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
@@ -93,6 +96,19 @@ TEST(CudaEngine, HasTheCpusLossesWithAnyModel) {
   options.model.activation = worker::Activation::kRelu;
   options.schedule = {ScheduleKind::kGPipe, 1, 2};
   ExpectCpuLosses(options, 1e-4);
+}
+
+TEST(CudaEngine, NamesWhatItDoesInTheTimelinesOfTools) {
+  PipelineOptions options = Options(ScheduleKind::kAsync1F1B, 2, 1);
+  options.updates = 5;
+  cuda_host::TakeRanges();
+  RunWell(options);
+  // The first stage hands its output over.
+  EXPECT_EQ(
+      cuda_host::TakeRanges(),
+      (std::map<std::string, int64_t>{
+          {"forward", 10}, {"send", 5}, {"backward", 10}, {"update", 10}}));
+  EXPECT_EQ(cuda_host::OpenRanges(), 0);
 }
 
 TEST(CudaEngine, OneWorkerAndFourHaveTheSameBits) {

@@ -5,6 +5,7 @@
 
 #include "common/base/log.h"
 #include "worker/compute/cuda/memory.h"
+#include "worker/compute/cuda/range.h"
 #include "worker/compute/cuda/reduce.h"
 #include "worker/model/scratch.h"
 #include "worker/pipeline/cuda/cuda_model.h"
@@ -103,6 +104,7 @@ class CudaEngine final : public StageEngine {
 
   void Forward(const float* weights, const StageInput<float>& input,
                int slot) override {
+    const cuda::Range range("forward");
     CudaModel::Slot& s = SlotAt(slot);
     if (spec_.last) {
       CopyNow(s.targets.data(), input.targets.data(), s.targets.bytes(),
@@ -117,6 +119,7 @@ class CudaEngine final : public StageEngine {
     if (!spec_.first) arrived_.Wait();
   }
   void ReadOutput(int slot, float* host) override {
+    const cuda::Range range("send");
     Take(SlotAt(slot).output, host);
   }
   // Of the last Forward: its slot does not matter, one loss is asked for before
@@ -128,6 +131,7 @@ class CudaEngine final : public StageEngine {
   }
   void Backward(const float* weights, const float* doutput, double loss_scale,
                 int slot, float* grads, float* dinput) override {
+    const cuda::Range range("backward");
     if (!spec_.last) Bring(doutput, residual_.data());
     model_.Backward(weights, loss_scale, SlotAt(slot), grads, residual_.data());
     if (!spec_.last) arrived_.Wait();
@@ -144,7 +148,10 @@ class CudaEngine final : public StageEngine {
             cudaMemcpyDeviceToHost);
     return sums;
   }
-  void Apply(const UpdateInput& input) override { update_.Apply(input); }
+  void Apply(const UpdateInput& input) override {
+    const cuda::Range range("update");
+    update_.Apply(input);
+  }
   void FillBackwardWeights(const float*, float*) override {
     base::CheckFailed(__FILE__, __LINE__, "CheckCudaSupports");
   }
