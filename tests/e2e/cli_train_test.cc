@@ -198,7 +198,7 @@ TEST_F(CliTrainTest, BadInputEndsWith2AndWritesNothing) {
       {"--set data.train=missing.txt", "missing.txt"},
       {"--set data.train=short.txt", "short.txt"},
       {"--set model.vocab=50", "vocab"},
-      {"--device cuda", "computes on the CPU"},
+      {"--device cuda", "use --device cpu"},
       {"--workers 9", "--workers 9"},
       {"--workers abc", "--workers: found 'abc', expected a whole number"},
       {"--log-every x", "--log-every: found 'x', expected a number"},
