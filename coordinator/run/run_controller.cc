@@ -89,10 +89,7 @@ absl::Status RunController::Open() {
 
 absl::StatusOr<v1::RegisterResponse> RunController::Register(
     const v1::RegisterRequest& request, base::SteadyTime now) {
-  if (exit_code_.has_value()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the run has ended: ", machine_.reason()));
-  }
+  if (exit_code_.has_value()) return HasEnded();
   GIMBAL_ASSIGN_OR_RETURN(const int64_t id,
                           effects_.Next(Counter::kIncarnation));
   GIMBAL_RETURN_IF_ERROR(table_.Register(id, request, now));
@@ -106,6 +103,21 @@ absl::StatusOr<v1::RegisterResponse> RunController::Register(
   response.set_incarnation(id);
   *response.mutable_lease() = setup_.config.cluster().lease();
   return response;
+}
+
+// A worker that comes after the end, because it was started again just then,
+// ends as the others did.
+absl::Status RunController::HasEnded() const {
+  const std::string text =
+      absl::StrCat("the run has ended: ", machine_.reason());
+  switch (machine_.state()) {
+    case v1::RUN_STATE_COMPLETED:
+      return absl::OutOfRangeError(text);
+    case v1::RUN_STATE_STOPPED:
+      return absl::UnavailableError(text);
+    default:
+      return absl::FailedPreconditionError(text);
+  }
 }
 
 // Only a new process can see a change: within one, the table admits one value.

@@ -129,6 +129,7 @@ class RunController {
   void AnswerProbe(int64_t worker, int64_t number);
   void NotePeakRss(int64_t worker, int64_t bytes);
   bool Transition(v1::RunState to, const std::string& reason);
+  absl::Status HasEnded() const;
   void End(v1::RunState state, int exit_code, const std::string& reason);
   void EndEarly(const std::string& reason);
 

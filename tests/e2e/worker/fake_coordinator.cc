@@ -46,6 +46,11 @@ void FakeCoordinator::AnswerCommands(
   answer_ = std::move(answer);
 }
 
+void FakeCoordinator::RefuseWorkers(const absl::Status& status) {
+  std::lock_guard lock(mutex_);
+  refusal_ = status;
+}
+
 void FakeCoordinator::Send(v1::CoordinatorMessage message) {
   std::lock_guard lock(mutex_);
   outgoing_.push_back(std::move(message));
@@ -83,6 +88,7 @@ grpc::Status FakeCoordinator::Register(grpc::ServerContext*,
                                        v1::RegisterResponse* response) {
   std::lock_guard lock(mutex_);
   registrations_.push_back(*request);
+  if (!refusal_.ok()) return rpc::ToGrpc(refusal_);
   response->set_run_id("fake-run");
   response->set_worker_id(static_cast<int64_t>(registrations_.size()));
   response->set_incarnation(response->worker_id());

@@ -33,6 +33,9 @@ class FakeCoordinator final : private v1::ControlService::Service,
   int commands();
   void AnswerCommands(std::function<absl::Status(int number)> answer);
 
+  // From now on every registration is answered so.
+  void RefuseWorkers(const absl::Status& status);
+
   // To the session that is open.
   void Send(v1::CoordinatorMessage message);
   // Ends it.
@@ -56,6 +59,7 @@ class FakeCoordinator final : private v1::ControlService::Service,
   std::condition_variable changed_;
   bool over_ = false;
   std::vector<v1::RegisterRequest> registrations_;
+  absl::Status refusal_;
   int commands_ = 0;
   std::function<absl::Status(int)> answer_;
   std::deque<v1::WorkerMessage> received_;

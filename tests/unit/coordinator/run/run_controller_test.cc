@@ -39,6 +39,24 @@ TEST(RunController, RunsToTheEnd) {
   ExpectAllRows(cluster);
 }
 
+// What has failed refuses them: AFatalFailureFailsTheRun.
+TEST(RunController, AWorkerThatComesAfterTheEndIsNotAFailure) {
+  v1::RegisterRequest late;
+  late.set_data_address("x:1");
+  FakeCluster complete(2, 2);
+  Start(complete, 2);
+  complete.RunAll();
+  EXPECT_THAT(complete.run->Register(late, complete.now),
+              StatusIs(absl::StatusCode::kOutOfRange, HasSubstr("has ended")));
+  FakeCluster stopped(2, 2);
+  Start(stopped, 2);
+  ASSERT_THAT(stopped.Command(Request::VERB_STOP), IsOk());
+  stopped.RunAll();
+  ASSERT_EQ(stopped.run->exit_code(), 4);
+  EXPECT_THAT(stopped.run->Register(late, stopped.now),
+              StatusIs(absl::StatusCode::kUnavailable));
+}
+
 TEST(RunController, EndsOnlyWhenTheLastCheckpointIsCommitted) {
   FakeCluster cluster(1, 1);
   const int64_t worker = cluster.Join();
