@@ -63,6 +63,7 @@ struct Coordinator::Impl {
   absl::Status TakeUpRun();
   absl::Status Announce();
   std::string Announced() const;
+  std::string AnnouncedMetrics() const;
   void Tick(base::SteadyTime now);
   void PublishStatus();
   absl::StatusOr<v1::CommandResponse> Command(
@@ -186,7 +187,7 @@ absl::Status Coordinator::Impl::TakeUpRun() {
               *effects);
   GIMBAL_RETURN_IF_ERROR(run->Open());
   over_before = run->exit_code() == 0;
-  targets.emplace(options.run_dir, http->address());
+  targets.emplace(options.run_dir, AnnouncedMetrics());
   if (auto server = TrainJobServer::FromEnvironment())
     train_job.emplace(*server);
   core.run = &*run;
@@ -208,9 +209,13 @@ std::string Coordinator::Impl::Announced() const {
   return net::Advertise(address, "localhost");
 }
 
+std::string Coordinator::Impl::AnnouncedMetrics() const {
+  return net::AdvertiseOpen(http->address(), options.advertise);
+}
+
 absl::Status Coordinator::Impl::Announce() {
   const nlohmann::ordered_json json = {{"address", Announced()},
-                                       {"metrics_address", http->address()},
+                                       {"metrics_address", AnnouncedMetrics()},
                                        {"pid", getpid()}};
   GIMBAL_RETURN_IF_ERROR(io::WriteFileAtomically(
       options.run_dir + "/coordinator.json", json.dump() + "\n"));

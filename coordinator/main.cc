@@ -45,6 +45,7 @@ int Report(const absl::Status& status) {
 }
 
 void AddFlags(CLI::App& app, Flags& flags) {
+  app.set_version_flag("--version", "gimbal-coordinator " GIMBAL_VERSION);
   app.add_option("--config", flags.config, "config of the run (YAML)")
       ->required();
   app.add_option("--run-dir", flags.run_dir, "folder of the run")->required();

@@ -16,6 +16,7 @@
 #include "common/base/log.h"
 #include "common/base/log_format.h"
 #include "common/base/stop_signals.h"
+#include "common/net/address.h"
 #include "worker/worker.h"
 
 namespace {
@@ -71,9 +72,17 @@ int main(int argc, char** argv) {
       "gimbal-worker: hosts pipeline stages for a gimbal-coordinator.\n"
       "Example: gimbal-worker --coordinator 127.0.0.1:7001 --name worker-0"};
   app.option_defaults()->always_capture_default();
+  app.set_version_flag("--version", "gimbal-worker " GIMBAL_VERSION);
   app.add_option("--coordinator", options.coordinator,
                  "host:port of the coordinator's gRPC port")
-      ->required();
+      ->required()
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            return gimbal::net::IsHostAndPort(text)
+                       ? ""
+                       : text + ": expected HOST:PORT, e.g. trainer-1:7000";
+          },
+          ""));
   app.add_option("--name", options.name, "name shown in status and logs");
   app.add_option("--listen", options.listen,
                  "host:port at which neighbours reach the links; port 0 picks "

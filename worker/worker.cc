@@ -61,6 +61,10 @@ class StopRequest {
 absl::Status CheckAddresses(const Worker::Options& options,
                             const rpc::Credentials& credentials) {
   GIMBAL_RETURN_IF_ERROR(credentials.CheckListen("--listen", options.listen));
+  if (!options.snapshot_listen.empty()) {
+    GIMBAL_RETURN_IF_ERROR(
+        credentials.CheckListen("--snapshot-listen", options.snapshot_listen));
+  }
   if (options.advertise.empty() &&
       net::IsWildcard(net::HostOf(options.listen))) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -69,6 +73,16 @@ absl::Status CheckAddresses(const Worker::Options& options,
         "with --advertise HOST by which name or address they reach this host"));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<LinkListener>> ListenForLinks(
+    const std::string& address) {
+  auto listener = LinkListener::Start(address);
+  if (listener.ok()) return listener;
+  return absl::FailedPreconditionError(absl::StrCat(
+      "--listen: ", absl::string_view(listener.status().message()),
+      "; give an address of this machine, and a port that nobody has or 0 to "
+      "pick a free one"));
 }
 
 }  // namespace
@@ -82,7 +96,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(
   GIMBAL_ASSIGN_OR_RETURN(auto http,
                           obs::HttpServer::Start(options.metrics_listen));
   obs::ShowBuildInfo(http->registry());
-  GIMBAL_ASSIGN_OR_RETURN(auto listener, LinkListener::Start(options.listen));
+  GIMBAL_ASSIGN_OR_RETURN(auto listener, ListenForLinks(options.listen));
   auto store = std::make_unique<SnapshotStore>();
   const std::string& links = listener->address();
   GIMBAL_ASSIGN_OR_RETURN(
@@ -128,8 +142,13 @@ Worker::~Worker() {
 
 absl::StatusOr<int> Worker::Run() {
   for (;;) {
-    GIMBAL_ASSIGN_OR_RETURN(std::shared_ptr<SessionClient> session, Register());
-    absl::StatusOr<int> code = FollowSession(*session);
+    const absl::StatusOr<std::shared_ptr<SessionClient>> session = Register();
+    if (absl::IsOutOfRange(session.status())) {
+      base::LogInfo(std::string(session.status().message()));
+      return 0;
+    }
+    GIMBAL_RETURN_IF_ERROR(session.status());
+    absl::StatusOr<int> code = FollowSession(**session);
     const bool refused = absl::IsAborted(code.status());
     if (!refused && !absl::IsUnavailable(code.status())) return code;
     // Without the coordinator the stages go on as far as they may and then
@@ -163,7 +182,7 @@ v1::RegisterRequest Worker::Registration() const {
   request.set_name(options_.name);
   const std::string& host = options_.advertise;
   request.set_data_address(net::Advertise(listener_->address(), host));
-  request.set_metrics_address(net::Advertise(http_->address(), host));
+  request.set_metrics_address(net::AdvertiseOpen(http_->address(), host));
   request.set_pid(getpid());
   request.set_numerics(options_.backend.numerics);
   request.set_snapshot_address(

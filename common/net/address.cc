@@ -2,10 +2,24 @@
 
 #include <arpa/inet.h>
 
+#include <charconv>
+#include <system_error>
+
 namespace gimbal::net {
 
 std::string HostOf(const std::string& address) {
   return address.substr(0, address.rfind(':'));
+}
+
+bool IsHostAndPort(const std::string& address) {
+  const std::string host = HostOf(address);
+  if (host.empty() || host.size() == address.size()) return false;
+  if (host.find(':') != std::string::npos && !IsIpv6(host)) return false;
+  int port = 0;
+  const char* end = address.data() + address.size();
+  const auto [rest, error] =
+      std::from_chars(address.data() + host.size() + 1, end, port);
+  return error == std::errc() && rest == end && port > 0 && port <= 65535;
 }
 
 bool IsIpv4(const std::string& host) {
@@ -35,6 +49,11 @@ std::string Advertise(const std::string& address,
                       const std::string& advertised) {
   if (advertised.empty() || IsLoopback(HostOf(address))) return address;
   return advertised + address.substr(address.rfind(':'));
+}
+
+std::string AdvertiseOpen(const std::string& address,
+                          const std::string& advertised) {
+  return IsWildcard(HostOf(address)) ? Advertise(address, advertised) : address;
 }
 
 }  // namespace gimbal::net

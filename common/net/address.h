@@ -7,6 +7,9 @@ namespace gimbal::net {
 
 // All before the last colon.
 std::string HostOf(const std::string& address);
+// Says whom to connect to: a name or number, and a port that is not 0. What
+// gRPC would make of anything else is a guess, e.g. port 443.
+bool IsHostAndPort(const std::string& address);
 // Only this machine can connect: localhost, 127.0.0.0/8, [::1]. A name that
 // begins like a number may be any machine (127.example.com).
 bool IsLoopback(const std::string& host);
@@ -16,6 +19,11 @@ bool IsWildcard(const std::string& host);
 // `advertised` when there is one and others reach the port, as it is otherwise.
 std::string Advertise(const std::string& address,
                       const std::string& advertised);
+
+// The same for a port without certificates, which need no name: an address that
+// can be connected to may be of another network than `advertised`, and stays.
+std::string AdvertiseOpen(const std::string& address,
+                          const std::string& advertised);
 
 bool IsIpv4(const std::string& host);
 bool IsIpv6(const std::string& host);  // in brackets

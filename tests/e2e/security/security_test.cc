@@ -242,6 +242,9 @@ TEST_F(SecurityTest, NobodyListensToOtherHostsWithoutCredentials) {
   ExpectTurnedAway({"gimbal-worker", "--coordinator", "127.0.0.1:1", "--listen",
                     "0.0.0.0:0", "--advertise", "here"},
                    "--token-file");
+  ExpectTurnedAway({"gimbal-worker", "--coordinator", "127.0.0.1:1",
+                    "--snapshot-listen", "0.0.0.0:0"},
+                   "--snapshot-listen: other hosts");
   const CommandResult train = test_support::Run(
       TrainArguments("open", {"--set", "cluster.listen=0.0.0.0:0"}));
   EXPECT_EQ(train.exit_code, 2);

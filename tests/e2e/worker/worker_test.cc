@@ -95,6 +95,17 @@ TEST_F(WorkerProcess, RegistersAgainAsTheSameWorkerAfterAnAbortedSession) {
   EXPECT_EQ(registrations[0].numerics(), registrations[1].numerics());
 }
 
+// Whoever starts workers again must not take a run that is complete for one
+// that failed.
+TEST_F(WorkerProcess, EndsWellWithARunThatIsComplete) {
+  ASSERT_TRUE(AwaitRegistrations(1));
+  coordinator_.RefuseWorkers(absl::OutOfRangeError("all updates are done"));
+  coordinator_.EndSession(absl::AbortedError("not a member any more"));
+  const CommandResult result = worker_.Wait(seconds(30));
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("all updates are done"));
+}
+
 TEST_F(WorkerProcess, AsksToStopUntilTheCoordinatorAgrees) {
   coordinator_.AnswerCommands([](int number) {
     return number < 3 ? absl::FailedPreconditionError("is recovering")
@@ -162,6 +173,18 @@ TEST(WorkerCommandLine, AnUnknownLogLevelIsRefused) {
       {"gimbal-worker", "--coordinator", "127.0.0.1:1", "--log-level", "loud"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.output, HasSubstr("--log-level"));
+}
+
+TEST(WorkerCommandLine, AddressesThatCannotBeAreRefused) {
+  CommandResult result =
+      test_support::Run({"gimbal-worker", "--coordinator", "127.0.0.1"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.output, HasSubstr("expected HOST:PORT"));
+  const FakeCoordinator other;
+  result = test_support::Run({"gimbal-worker", "--coordinator", "127.0.0.1:1",
+                              "--listen", other.address()});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.output, HasSubstr("--listen: listening on"));
 }
 
 }  // namespace

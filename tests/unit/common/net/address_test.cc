@@ -27,6 +27,21 @@ TEST(Address, TellsOthersTheAdvertisedHost) {
   EXPECT_EQ(Advertise("10.0.0.1:7101", ""), "10.0.0.1:7101");
   // Nobody else gets there.
   EXPECT_EQ(Advertise("127.0.0.1:7101", "trainer-1"), "127.0.0.1:7101");
+  EXPECT_EQ(AdvertiseOpen("0.0.0.0:7401", "trainer-1"), "trainer-1:7401");
+  EXPECT_EQ(AdvertiseOpen("192.168.0.1:7401", "trainer-1"), "192.168.0.1:7401");
+}
+
+TEST(Address, KnowsWhatSaysWhomToConnectTo) {
+  for (const char* address :
+       {"trainer-1:7000", "10.0.0.1:1", "[::1]:65535", "localhost:80"}) {
+    EXPECT_TRUE(IsHostAndPort(address)) << address;
+  }
+  for (const char* address :
+       {"", "trainer-1", "trainer-1:", ":7000", "trainer-1:0",
+        "trainer-1:65536", "trainer-1:7000x", "trainer-1: 7000", "::1:7000",
+        "http://trainer-1:80", "trainer-1:99999999999999999999"}) {
+    EXPECT_FALSE(IsHostAndPort(address)) << address;
+  }
 }
 
 TEST(Address, TakesTheHostBeforeTheLastColon) {
