@@ -1,10 +1,13 @@
 #include "common/rpc/certificate_files.h"
 
+#include <arpa/inet.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 #include <openssl/x509_vfy.h>
+#include <openssl/x509v3.h>
 
+#include <ctime>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -31,6 +34,7 @@ using Certificate = std::unique_ptr<X509, Free<X509_free>>;
 using Key = std::unique_ptr<EVP_PKEY, Free<EVP_PKEY_free>>;
 using Store = std::unique_ptr<X509_STORE, Free<X509_STORE_free>>;
 using StoreContext = std::unique_ptr<X509_STORE_CTX, Free<X509_STORE_CTX_free>>;
+using Names = std::unique_ptr<GENERAL_NAMES, Free<GENERAL_NAMES_free>>;
 using Stack = std::unique_ptr<STACK_OF(X509), Free<FreeStack>>;
 
 absl::Status Bad(const std::string& path, const std::string& what) {
@@ -100,6 +104,31 @@ absl::Status CheckChain(const std::vector<Certificate>& authority,
                                 "authority that signed it"));
 }
 
+std::string TextOf(const GENERAL_NAME& name) {
+  const auto bytes = [](const ASN1_STRING* text) {
+    return std::string(
+        reinterpret_cast<const char*>(ASN1_STRING_get0_data(text)),
+        static_cast<size_t>(ASN1_STRING_length(text)));
+  };
+  if (name.type == GEN_DNS) return bytes(name.d.dNSName);
+  if (name.type != GEN_IPADD) return "";
+  const std::string number = bytes(name.d.iPAddress);
+  char text[INET6_ADDRSTRLEN] = {};
+  const int family = number.size() == 4 ? AF_INET : AF_INET6;
+  return inet_ntop(family, number.data(), text, sizeof text) ? text : "";
+}
+
+std::vector<std::string> NamesIn(X509* certificate) {
+  std::vector<std::string> names;
+  const Names all(static_cast<GENERAL_NAMES*>(
+      X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr)));
+  for (int i = 0; i < sk_GENERAL_NAME_num(all.get()); ++i) {
+    std::string name = TextOf(*sk_GENERAL_NAME_value(all.get(), i));
+    if (!name.empty()) names.push_back(std::move(name));
+  }
+  return names;
+}
+
 }  // namespace
 
 absl::Status CheckCertificateFiles(const std::string& ca,
@@ -112,6 +141,23 @@ absl::Status CheckCertificateFiles(const std::string& ca,
     return Bad(key, absl::StrCat("not the key of the certificate in ", cert));
   }
   return CheckChain(authority, chain, ca, cert);
+}
+
+absl::StatusOr<HostCertificate> ReadHostCertificate(const std::string& path,
+                                                    const std::string& host) {
+  GIMBAL_ASSIGN_OR_RETURN(const auto chain, ReadCertificates(path));
+  X509* const own = chain[0].get();
+  std::tm until = {};
+  ASN1_TIME_to_tm(X509_get0_notAfter(own), &until);
+  // Brackets are of the address, not of the host.
+  const bool bracketed = host.starts_with('[') && host.ends_with(']');
+  const std::string bare = bracketed ? host.substr(1, host.size() - 2) : host;
+  return HostCertificate{
+      .names = NamesIn(own),
+      .until = static_cast<double>(timegm(&until)),
+      .is_for_host =
+          X509_check_host(own, bare.data(), bare.size(), 0, nullptr) == 1 ||
+          X509_check_ip_asc(own, bare.c_str(), 0) == 1};
 }
 
 }  // namespace gimbal::rpc

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace gimbal::rpc {
 
@@ -14,5 +16,16 @@ namespace gimbal::rpc {
 absl::Status CheckCertificateFiles(const std::string& ca,
                                    const std::string& cert,
                                    const std::string& key);
+
+// What a certificate says of its host.
+struct HostCertificate {
+  std::vector<std::string> names;  // and addresses, as they stand in it
+  double until = 0;                // Unix seconds
+  bool is_for_host = false;        // peers that dial `host` take it for that
+};
+
+// Of the first certificate in the file. FAILED_PRECONDITION as above.
+absl::StatusOr<HostCertificate> ReadHostCertificate(const std::string& path,
+                                                    const std::string& host);
 
 }  // namespace gimbal::rpc

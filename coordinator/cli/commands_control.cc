@@ -16,6 +16,7 @@ void AddTarget(CLI::App* verb, Target* target) {
       AddRunDir(verb, &target->run_dir, "folder of the running run");
   verb->add_option("--coordinator", target->coordinator,
                    "its coordinator, HOST:PORT")
+      ->check(HostAndPort())
       ->excludes(run);
 }
 

@@ -69,7 +69,10 @@ void AddDoctor(CLI::App& app, int* exit_code) {
   verb->add_option("--run-dir", options->run_dir,
                    "folder of the run [the working folder]");
   verb->add_option("--coordinator", options->coordinator,
-                   "HOST:PORT of a running coordinator to reach");
+                   "HOST:PORT of a running coordinator to reach")
+      ->check(HostAndPort());
+  verb->add_option("--advertise", options->advertise,
+                   "name or address by which other hosts reach this one");
   verb->add_option("--workers", options->workers, "workers on this node")
       ->capture_default_str()
       ->check(WholeNumber(1));

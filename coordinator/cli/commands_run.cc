@@ -69,6 +69,7 @@ void AddTrain(CLI::App& app, int* exit_code) {
   verb->add_option("--coordinator", options->coordinator,
                    "follow the run of this coordinator (HOST:PORT) instead of "
                    "starting one")
+      ->check(HostAndPort())
       ->excludes(config, set, run_dir, workers, device, resume, log_level,
                  log_format);
   verb->add_option("--log-every", options->log_every,

@@ -17,6 +17,7 @@
 #include "coordinator/checkpoint/catalogue.h"
 #include "coordinator/cli/admin_client.h"
 #include "coordinator/cli/doctor_checks.h"
+#include "coordinator/cli/doctor_security.h"
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/memory.h"
 #include "coordinator/planner/placement.h"
@@ -38,6 +39,14 @@ std::string HostName() {
   char name[HOST_NAME_MAX + 1] = {};
   gethostname(name, sizeof name - 1);
   return name;
+}
+
+Finding CheckOwnName(const std::string& advertise) {
+  if (!advertise.empty()) return CheckAdvertised(advertise);
+  Finding finding = CheckName("this host", HostName());
+  // Only others need it, and addresses do as well.
+  if (finding.health == Health::kFail) finding.health = Health::kWarning;
+  return finding;
 }
 
 // What a config asks of a node.
@@ -127,12 +136,7 @@ absl::StatusOr<std::vector<Finding>> Examine(const DoctorOptions& options) {
       CheckCpu(Cores(), options.workers,
                configured ? config.cluster().threads() : 1),
       CheckGpu(cuda.devices, cuda.text, options.gpus),
-      CheckNccl(NcclVersion(), cuda.devices),
-      CheckName("this host", HostName())};
-  // Only others need it, and addresses do as well.
-  if (findings.back().health == Health::kFail) {
-    findings.back().health = Health::kWarning;
-  }
+      CheckNccl(NcclVersion(), cuda.devices), CheckOwnName(options.advertise)};
   int64_t memory = 0;
   if (configured) {
     if (options.coordinator.empty()) {
@@ -143,19 +147,19 @@ absl::StatusOr<std::vector<Finding>> Examine(const DoctorOptions& options) {
     CheckConfig(options, config, findings);
     const absl::StatusOr<Needs> needs = NeedsOf(config, options.workers);
     if (needs.ok()) memory = needs->memory;
+  } else if (!options.run_dir.empty()) {
+    findings.push_back(CheckWrite("run folder", options.run_dir, "--run-dir"));
   }
   for (Finding& limit : CheckLimits(ReadLimits(), memory, cuda.devices)) {
     findings.push_back(std::move(limit));
   }
-  const auto credentials = rpc::Credentials::Load(
-      rpc::FromEnvironment(rpc::FilesOf(config.cluster())));
-  findings.push_back(
-      credentials.ok()
-          ? Finding{"security", Health::kOk,
-                    credentials->any() ? "certificates and token can be read"
-                                       : "none: only this machine can connect"}
-          : Finding{"security", Health::kFail,
-                    std::string(credentials.status().message())});
+  const rpc::SecurityFiles files =
+      rpc::FromEnvironment(rpc::FilesOf(config.cluster()));
+  findings.push_back(CheckSecurity(
+      files,
+      {.listen = config.cluster().listen(), .advertise = options.advertise},
+      base::Clock::Real().UnixSeconds()));
+  const auto credentials = rpc::Credentials::Load(files);
   if (!options.coordinator.empty() && credentials.ok()) {
     CheckCoordinator(options.coordinator, *credentials, findings);
   }

@@ -269,6 +269,19 @@ Finding CheckName(const std::string& what, const std::string& host) {
   return {"names", Health::kOk, absl::StrCat(what, " ", host, " is ", number)};
 }
 
+Finding CheckAdvertised(const std::string& host) {
+  Finding finding = CheckName("this host", host);
+  if (finding.health == Health::kOk &&
+      absl::IsNotFound(CheckPortFree("--advertise", host + ":0"))) {
+    finding.health = Health::kWarning;
+    finding.text +=
+        ", which is no address of this machine: others reach another one, "
+        "unless something forwards to here; correct DNS, /etc/hosts or the "
+        "name";
+  }
+  return finding;
+}
+
 Finding CheckClock(double ahead) {
   const std::string text =
       absl::StrFormat("the coordinator's clock is %.1f s %s", std::abs(ahead),

@@ -64,6 +64,9 @@ std::vector<Finding> CheckPorts(const v1::ClusterSection& cluster);
 // Whether a host's name leads to an address. `what` says whose it is.
 Finding CheckName(const std::string& what, const std::string& host);
 
+// Whether the name or address by which others shall reach this host leads here.
+Finding CheckAdvertised(const std::string& host);
+
 // Seconds by which the coordinator's clock is ahead of this one's.
 Finding CheckClock(double ahead);
 

@@ -6,6 +6,7 @@
 #include <limits>
 #include <string>
 
+#include "common/net/address.h"
 #include "coordinator/cli/number_text.h"
 
 namespace gimbal::cli {
@@ -20,6 +21,16 @@ template <typename T = int>
 CLI::Validator WholeNumber(uint64_t least) {
   return {[=](const std::string& text) {
             return WholeNumberError(text, least, std::numeric_limits<T>::max());
+          },
+          ""};
+}
+
+// Where a coordinator serves.
+inline CLI::Validator HostAndPort() {
+  return {[](const std::string& text) {
+            return net::IsHostAndPort(text)
+                       ? ""
+                       : text + ": expected HOST:PORT, e.g. trainer-1:7000";
           },
           ""};
 }
