@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "common/base/duration.h"
 #include "common/base/status_macros.h"
+#include "common/net/address.h"
 #include "coordinator/cli/format.h"
 
 namespace gimbal::cli {
@@ -33,9 +34,15 @@ log() { printf '%(%F %T)T %s\n' -1 "$*"; }
 name_of() {
   scontrol show node --oneliner "$1" | sed -n 's/.* NodeAddr=\([^ ]*\).*/\1/p'
 }
+# A name that leads no further than this machine, as Debian's /etc/hosts has it
+# (127.0.1.1), leads here from others as well: then at every address.
 number_of() {
   local number
   read -r number _ < <(getent ahosts "$1")
+  case $1,$number in
+    127.*,* | localhost,*) ;;
+    *,127.*) number=0.0.0.0 ;;
+  esac
   [[ $number == *:* ]] && number="[$number]"
   printf '%s\n' "$number"
 }
@@ -56,6 +63,7 @@ start_coordinator() {
   fi
   "$bin/gimbal-coordinator" --config "$from" --run-dir "$run_dir" \
     --workers "$workers" --listen "$(number_of "$head"):$1" \
+    --metrics-listen "${metrics_listen:-$(number_of "$head"):0}" \
     --advertise "$head" "${flags[@]}" \
     >>"$run_dir/logs/coordinator.log" 2>&1 &
   coordinator=$!
@@ -91,6 +99,7 @@ keep_worker() {
     case $code in 0 | 3 | 4) return ;; esac
     ((SECONDS - began < 60)) || pause=1
     log "$name on $node ended with exit code $code; starts again in $pause s"
+    ((code > 128)) || tail -n 1 "$run_dir/logs/$name.log"
     sleep "$pause"
     pause=$((pause < 32 ? 2 * pause : 60))
   done
@@ -121,8 +130,11 @@ esac
 mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
 mkdir -p "$run_dir/logs" || exit 2
 # A node that cannot do its part shall be known before the run is.
+export -f name_of
+# shellcheck disable=SC2016  # each node fills in its own name
 if ! srun --nodes="$SLURM_NNODES" --ntasks="$SLURM_NNODES" \
     --ntasks-per-node=1 --overlap --label \
+    bash -c 'exec "$@" --advertise "$(name_of "$SLURMD_NODENAME")"' doctor \
     "$bin/gimbal" doctor /dev/stdin --run-dir "$run_dir" \
     --workers "$workers_per_node" <"$config"; then
   log "the nodes are not fit for the run (gimbal doctor, above)"
@@ -150,6 +162,7 @@ while :; do
   start_coordinator "${address##*:}"
 done
 log "the coordinator ended with exit code $code"
+case $code in 0 | 4) ;; *) tail -n 1 "$run_dir/logs/coordinator.log" ;; esac
 # Workers end by themselves; what does not, ends with the job.
 for ((i = 0; i < 30; i++)); do
   kill -0 "${keepers[@]}" 2>/dev/null || break
@@ -298,6 +311,10 @@ std::vector<std::string> WorkerOptions(const v1::RunConfig& config) {
 std::string Settings(const SlurmJob& job, const v1::RunConfig& config,
                      int workers, int nodes, int cpus) {
   const int spares = config.cluster().spares();
+  // Where nobody but the coordinator's own node reaches it, a cluster's
+  // Prometheus does not either.
+  const std::string& metrics = config.cluster().metrics_listen();
+  const bool has_metrics = !net::IsLoopback(net::HostOf(metrics));
   std::vector<std::string> step = {absl::StrCat("--cpus-per-task=", cpus),
                                    "--cpu-bind=cores"};
   if (job.gpus > 0) step.push_back(absl::StrCat("--gpus-per-task=", job.gpus));
@@ -308,6 +325,8 @@ std::string Settings(const SlurmJob& job, const v1::RunConfig& config,
       "readonly workers=", workers, "  # share the stages\n",
       "readonly spares=", spares, "  # step in when one of them is lost\n",
       "readonly workers_per_node=", CeilDiv(workers + spares, nodes), "\n",
+      "readonly metrics_listen=", has_metrics ? ShellWord(metrics) : "",
+      "  # of the coordinator; else at its node's address\n",
       "readonly requeue=", job.requeue ? "yes" : "no", "\n",
       "readonly step_options=(", absl::StrJoin(step, " "), ")\n",
       "readonly worker_options=(", absl::StrJoin(WorkerOptions(config), " "),

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "tests/slurm/slurm_cluster.h"
+#include "tests/support/test_certificates.h"
 #include "tests/support/train_fixture.h"
 
 namespace gimbal {
@@ -95,13 +96,15 @@ class Slurm : public test_support::TrainFixture {
     ADD_FAILURE() << cluster->Logs();
   }
 
-  // Renders a job of the undisturbed run with another `from` -> `to` in its
-  // config, and submits it.
+  // Renders a job of the undisturbed run with other words in its config, and
+  // submits it.
   std::string Submit(const std::string& run,
                      const std::vector<std::string>& more,
-                     const std::string& from = "", const std::string& to = "") {
+                     const std::map<std::string, std::string>& words = {}) {
     std::string config = config_;
-    if (!from.empty()) config.replace(config.find(from), from.size(), to);
+    for (const auto& [from, to] : words) {
+      config.replace(config.find(from), from.size(), to);
+    }
     std::ofstream(folder_ / (run + ".yaml")) << config;
     std::vector<std::string> argv = {
         "gimbal",    "slurm",       "render", folder_ / (run + ".yaml"),
@@ -230,10 +233,15 @@ TEST_F(Slurm, OneJobLosesAWorkerAnotherOneItsTime) {
 }
 
 // A machine loses power: the spare on another node takes its stage, the job and
-// all other processes stay.
+// all other processes stay. Everybody shows certificates meanwhile.
 TEST_F(Slurm, TheStageOfALostNodeMoves) {
-  const std::string job =
-      Submit("lost", {"--workers", "3"}, "spares: 0", "spares: 1");
+  const test_support::TestCertificates certificates(folder_ / "certs");
+  const rpc::SecurityFiles files = certificates.Make("127.0.0.1");
+  const std::string job = Submit("lost", {"--workers", "3"},
+                                 {{"spares: 0", "spares: 1"},
+                                  {"ca: \"\"", "ca: " + files.ca},
+                                  {"cert: \"\"", "cert: " + files.cert},
+                                  {"key: \"\"", "key: " + files.key}});
   ASSERT_TRUE(HasRows("lost", 100));
   // One that has a stage (whoever came last is the spare), away from the first
   // node, where script and coordinator are.

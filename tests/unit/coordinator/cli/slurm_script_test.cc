@@ -62,6 +62,15 @@ TEST(SlurmScript, WorkersAreToldOfCertificatesAndToken) {
                 "--token-file /certs/token)"));
 }
 
+TEST(SlurmScript, TheMetricsOfTheCoordinatorAreWhereThoseOfWorkersAre) {
+  v1::RunConfig config = Config(2);
+  config.mutable_cluster()->set_metrics_listen("127.0.0.1:0");
+  EXPECT_THAT(*SlurmScript(Job(), config), HasSubstr("metrics_listen=  #"));
+  config.mutable_cluster()->set_metrics_listen("0.0.0.0:9100");
+  EXPECT_THAT(*SlurmScript(Job(), config),
+              HasSubstr("metrics_listen=0.0.0.0:9100  #"));
+}
+
 // Slurm ends, and with --requeue repeats, a job that loses a node, which is
 // right only for one that nobody steps in for.
 TEST(SlurmScript, KeepsAJobWithoutANodeOnlyWhenOthersCanTakeItsStages) {
