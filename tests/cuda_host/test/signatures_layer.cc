@@ -1,6 +1,7 @@
 #include <cublasLt.h>
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
+#include <cusolverDn.h>
 
 #define GIMBAL_SIGNATURES LayerSignatures
 #include "tests/cuda_host/test/signatures.inc"

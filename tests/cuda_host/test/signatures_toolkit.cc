@@ -2,6 +2,7 @@
 #include <cublasLt.h>
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
+#include <cusolverDn.h>
 
 #define GIMBAL_SIGNATURES ToolkitSignatures
 #include "tests/cuda_host/test/signatures.inc"
