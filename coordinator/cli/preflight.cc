@@ -59,9 +59,8 @@ absl::StatusOr<std::string> ChooseDevice(const std::string& device,
   GIMBAL_ASSIGN_OR_RETURN(const worker::Backend backend,
                           worker::ChooseBackend(device));
   if (backend.device == "cpu") return backend.device;
-  const absl::Status supported = worker::CheckCudaSupports(
-      worker::ModelSpecOf(config), worker::OptimizerSpecOf(config),
-      worker::MitigationSpecOf(config));
+  const absl::Status supported =
+      worker::CheckCudaSupports(worker::ModelSpecOf(config));
   if (supported.ok()) return backend.device;
   if (device == "auto") return "cpu";
   return supported;

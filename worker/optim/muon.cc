@@ -16,9 +16,6 @@ namespace {
 
 using compute::Trans;
 
-// Coefficients of the quintic, from the released code.
-constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315;
-
 template <typename T>
 void MirrorLower(int64_t n, T* a) {
   for (int64_t i = 0; i < n; ++i) {
@@ -57,15 +54,16 @@ void NewtonSchulz(int64_t rows, int64_t cols, int steps, T* x,
     }
     MirrorLower(k, gram);
     std::copy_n(gram, k * k, poly);  // poly = b A + c A A
-    compute::Gemm<T>(Trans::kNo, Trans::kNo, k, k, k, static_cast<T>(kC), gram,
-                     k, gram, k, static_cast<T>(kB), poly, k);
+    compute::Gemm<T>(Trans::kNo, Trans::kNo, k, k, k,
+                     static_cast<T>(kNewtonSchulzC), gram, k, gram, k,
+                     static_cast<T>(kNewtonSchulzB), poly, k);
     std::copy_n(x, size, product);
     if (rows <= cols) {
       compute::Gemm<T>(Trans::kNo, Trans::kNo, rows, cols, k, 1, poly, k, x,
-                       cols, static_cast<T>(kA), product, cols);
+                       cols, static_cast<T>(kNewtonSchulzA), product, cols);
     } else {
       compute::Gemm<T>(Trans::kNo, Trans::kNo, rows, cols, k, 1, x, cols, poly,
-                       k, static_cast<T>(kA), product, cols);
+                       k, static_cast<T>(kNewtonSchulzA), product, cols);
     }
     std::copy_n(product, size, x);
   }

@@ -40,6 +40,11 @@ class Muon : public ParameterRule<T> {
   T* const o_;
 };
 
+// Coefficients of the quintic, from the released code.
+inline constexpr double kNewtonSchulzA = 3.4445;
+inline constexpr double kNewtonSchulzB = -4.7750;
+inline constexpr double kNewtonSchulzC = 2.0315;
+
 // Elements of scratch for NewtonSchulz.
 int64_t NewtonSchulzScratch(int64_t rows, int64_t cols);
 

@@ -4,41 +4,15 @@
 #include <cmath>
 
 #include "worker/compute/isa.h"
-#include "worker/optim/basis_rotation.h"
 #include "worker/optim/kernels.h"
+#include "worker/optim/stage_rules.h"
 
 namespace gimbal::worker {
 namespace {
 
-// Decay and eps of adaptive compensation's mean square (DC-ASGD-a).
-constexpr double kMeanSquareDecay = 0.95;
-constexpr double kMeanSquareEps = 1e-7;
-
-OptimizerSpec SpecOfStage(const StageUpdateSpec& spec) {
-  OptimizerSpec optimizer = spec.optimizer;
-  optimizer.beta1 = Beta1OfStage(spec.mitigation, spec.delay, optimizer.beta1);
-  return optimizer;
-}
-
-bool FeedsBack(const StageUpdateSpec& spec) {
-  return spec.delay > 0 && spec.mitigation.error_feedback;
-}
-
-bool AveragesSquares(const StageUpdateSpec& spec) {
-  return spec.delay > 0 && spec.mitigation.compensation > 0 &&
-         spec.mitigation.compensation_adaptive;
-}
-
 int64_t OwnArenas(const StageUpdateSpec& spec) {
   return int64_t{FeedsBack(spec)} + int64_t{StageUpdateNeeds(spec).correction} +
          int64_t{AveragesSquares(spec)};
-}
-
-// Rotated matrices are compensated by the optimizer.
-bool CompensatesRotated(const StageUpdateSpec& spec, const Param& param) {
-  return spec.mitigation.compensation_rotated &&
-         spec.optimizer.kind == OptimizerKind::kBasisRotation &&
-         SidesToRotate(spec.optimizer.rotation, param).any();
 }
 
 const OptimKernels<float>& Kernels() {
@@ -125,11 +99,7 @@ void StageUpdate::CompensateInPlace(const UpdateInput& input, double scale) {
 
 void StageUpdate::Predict(const UpdateInput& input, const StageLr& lr) {
   for (size_t i = 0; i < lrs_ahead_.size(); ++i) {
-    const int64_t update =
-        std::min(input.update + static_cast<int64_t>(i) + 1, spec_.lr.steps);
-    lrs_ahead_[i] = LrOfStage(spec_.mitigation, spec_.delay, update,
-                              LearningRate(spec_.lr, update))
-                        .lr;
+    lrs_ahead_[i] = LrAhead(spec_, input.update, static_cast<int64_t>(i) + 1);
   }
   optimizer_.Predict({.update = input.update,
                       .lrs = lrs_ahead_,

@@ -39,16 +39,15 @@ CudaSearch Load(const std::string& path) {
                 " instead of ", kCudaPluginBuild)};
   }
   CudaPluginDevices found = plugin->find();
-  return {
-      .devices = found.count,
-      .text = std::move(found.text),
-      .backend = {"cuda", std::move(found.numerics),
-                  [make = plugin->make_engine](const StageEngineSpec& s) {
-                    const absl::Status supported = CheckCudaSupports(
-                        s.stage.model, s.update.optimizer, s.update.mitigation);
-                    if (supported.ok()) return make(s);
-                    throw std::runtime_error(std::string(supported.message()));
-                  }}};
+  return {.devices = found.count,
+          .text = std::move(found.text),
+          .backend = {
+              "cuda", std::move(found.numerics),
+              [make = plugin->make_engine](const StageEngineSpec& s) {
+                const absl::Status supported = CheckCudaSupports(s.stage.model);
+                if (supported.ok()) return make(s);
+                throw std::runtime_error(std::string(supported.message()));
+              }}};
 }
 
 CudaSearch Search() {
@@ -92,9 +91,7 @@ absl::StatusOr<Backend> ChooseBackend(const std::string& device) {
       absl::StrCat("--device cuda: ", cuda.text, "; use --device cpu"));
 }
 
-absl::Status CheckCudaSupports(const ModelSpec& model,
-                               const OptimizerSpec& optimizer,
-                               const MitigationSpec& mitigation) {
+absl::Status CheckCudaSupports(const ModelSpec& model) {
   if (model.hidden / model.heads > kMaxHeadDim) {
     return Refuse(absl::StrCat(
         "model.hidden / model.heads = ", model.hidden / model.heads, " above ",
@@ -105,19 +102,6 @@ absl::Status CheckCudaSupports(const ModelSpec& model,
     return Refuse(
         absl::StrCat("model.hidden = ", model.hidden, " above ", widest));
   }
-  if (optimizer.kind == OptimizerKind::kBasisRotation) {
-    return Refuse("optimizer.name = basis_rotation");
-  }
-  if (optimizer.kind == OptimizerKind::kMuon) {
-    return Refuse("optimizer.name = muon");
-  }
-  const auto refuse = [](const char* name) {
-    return Refuse(absl::StrCat("staleness.mitigation = ", name));
-  };
-  if (mitigation.weight_prediction) return refuse("weight_prediction");
-  if (mitigation.compensation > 0) return refuse("delay_compensation");
-  if (mitigation.error_feedback) return refuse("error_feedback");
-  if (mitigation.discrepancy_decay > 0) return refuse("discrepancy_correction");
   return absl::OkStatus();
 }
 

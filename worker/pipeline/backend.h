@@ -41,10 +41,8 @@ const CudaSearch& FindCuda();
 // device. Thread-safe.
 absl::StatusOr<Backend> ChooseBackend(const std::string& device);
 
-// Whether stages of this kind run on CUDA; else INVALID_ARGUMENT, with the keys
-// of the config that ask for what does not.
-absl::Status CheckCudaSupports(const ModelSpec& model,
-                               const OptimizerSpec& optimizer,
-                               const MitigationSpec& mitigation);
+// Whether stages of this model run on CUDA; else INVALID_ARGUMENT, with the
+// keys of the config that ask for what does not.
+absl::Status CheckCudaSupports(const ModelSpec& model);
 
 }  // namespace gimbal::worker

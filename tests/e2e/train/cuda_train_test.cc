@@ -26,8 +26,7 @@ class CudaTrain : public test_support::TrainFixture {
 
   static std::vector<std::string> On(const std::string& device,
                                      std::vector<std::string> more = {}) {
-    more.insert(more.end(),
-                {"--device", device, "--set", "optimizer.name=adamw"});
+    more.insert(more.end(), {"--device", device});
     return more;
   }
   std::vector<double> Losses(const std::string& run) {
@@ -42,7 +41,8 @@ class CudaTrain : public test_support::TrainFixture {
 };
 
 TEST_F(CudaTrain, HasTheCpusLossesAndTheSameNumbersForAnyWorkers) {
-  const std::vector<std::string> steps = {"--set", "run.steps=50"};
+  const std::vector<std::string> steps = {"--set", "run.steps=50", "--set",
+                                          "optimizer.name=adamw"};
   MustTrain("cpu", On("cpu", steps));
   MustTrain("four", On("cuda", steps));
   const std::vector<double> cpu = Losses("cpu"), cuda = Losses("four");
@@ -53,7 +53,9 @@ TEST_F(CudaTrain, HasTheCpusLossesAndTheSameNumbersForAnyWorkers) {
   }
   EXPECT_NE(Difference(NumbersOf("cpu"), NumbersOf("four")), "")
       << "not even a last bit: did it run on the device?";
-  MustTrain("one", On("auto", {"--set", "run.steps=50", "--workers", "1"}));
+  std::vector<std::string> alone = steps;
+  alone.insert(alone.end(), {"--workers", "1"});
+  MustTrain("one", On("auto", alone));
   EXPECT_EQ(Difference(NumbersOf("one"), NumbersOf("four")), "");
 }
 
@@ -77,10 +79,11 @@ TEST_F(CudaTrain, AKilledWorkerIsReplacedAndTheNumbersStayTheSame) {
 
 TEST_F(CudaTrain, WhatTheDeviceLacksIsRefusedBeforeTheRunStarts) {
   const CommandResult result = test_support::Run(TrainArguments(
-      "refused", {"--device", "cuda", "--set", "optimizer.name=muon"}));
+      "refused", {"--device", "cuda", "--set", "model.hidden=256", "--set",
+                  "model.heads=1"}));
   EXPECT_EQ(result.exit_code, 2) << result.output;
   EXPECT_THAT(result.output,
-              ::testing::HasSubstr("optimizer.name = muon does not run"));
+              ::testing::HasSubstr("model.heads = 256 above 128 does not run"));
   EXPECT_EQ(Logs("refused"), "");
 }
 

@@ -94,6 +94,7 @@ class Event {
     GIMBAL_CUDA_CHECK(cudaStreamWaitEvent(stream.get(), event_, 0));
   }
   void Wait() const { GIMBAL_CUDA_CHECK(cudaEventSynchronize(event_)); }
+  cudaEvent_t get() const { return event_; }
 
  private:
   cudaEvent_t event_ = nullptr;

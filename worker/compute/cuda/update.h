@@ -32,4 +32,35 @@ void ApplyDirection(cudaStream_t stream, int64_t n, double keep, double step,
                     const float* old_weights, const float* direction,
                     float* new_weights);
 
+// Bytes: 16 n (read g, m; write m, out). FLOP: 5 n.
+void Momentum(cudaStream_t stream, int64_t n, double beta, double scale,
+              bool nesterov, const float* grads, float* m, float* out);
+
+// Terms of one Predict.
+inline constexpr int64_t kPredictionTerms = 32;
+
+// `count` terms, at most kPredictionTerms; null weights: 0. `weights` may be
+// `out`. Bytes: 16 n. FLOP: (1 + 5 count) n.
+void Predict(cudaStream_t stream, int64_t n,
+             const worker::PredictionTerm* terms, int64_t count, double eps,
+             const float* weights, const float* m, const float* v, float* out);
+
+// Bytes: 16 n. FLOP: 5 n.
+void Compensate(cudaStream_t stream, int64_t n, double scale, double lambda,
+                const float* now, const float* then, float* g);
+// Bytes: 24 n. FLOP: 12 n.
+void CompensateAdaptive(cudaStream_t stream, int64_t n, double scale,
+                        double lambda, double keep, double root_factor,
+                        double eps, const float* now, const float* then,
+                        float* v, float* g);
+
+// Bytes: 20 n. FLOP: 3 n.
+void ErrorFeedback(cudaStream_t stream, int64_t n, const float* old_weights,
+                   float* previous, float* new_weights);
+
+// Bytes: 16 n. FLOP: 4 n.
+void TrackVelocity(cudaStream_t stream, int64_t n, double decay,
+                   const float* old_weights, const float* new_weights,
+                   float* d);
+
 }  // namespace gimbal::compute::cuda

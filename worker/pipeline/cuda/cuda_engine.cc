@@ -3,7 +3,6 @@
 #include <list>
 #include <utility>
 
-#include "common/base/log.h"
 #include "worker/compute/cuda/memory.h"
 #include "worker/compute/cuda/range.h"
 #include "worker/compute/cuda/reduce.h"
@@ -17,6 +16,12 @@ namespace {
 namespace cuda = compute::cuda;
 
 size_t Bytes(int64_t floats) { return static_cast<size_t>(floats) * 4; }
+
+// The same tensor in memory of the host.
+StateTensor<float> OnHost(StateTensor<float> tensor, uint16_t* half) {
+  tensor.half = half;
+  return tensor;
+}
 
 // Runs of an arena that belong to one layer file, as LayerSquareSums has them.
 struct LayerRanges {
@@ -152,20 +157,38 @@ class CudaEngine final : public StageEngine {
     const cuda::Range range("update");
     update_.Apply(input);
   }
-  void FillBackwardWeights(const float*, float*) override {
-    base::CheckFailed(__FILE__, __LINE__, "CheckCudaSupports");
+  void FillBackwardWeights(const float* newest, float* out) override {
+    update_.FillBackwardWeights(newest, out);
   }
   std::optional<BasisHealth> basis_health() const override {
-    return std::nullopt;
+    return update_.basis_health();
+  }
+  BasisSeconds basis_seconds() const override {
+    return update_.basis_seconds();
   }
   std::vector<StateTensor<float>> State() const override {
     return update_.State();
   }
   void Save(const StateTensor<float>& tensor, float* host) const override {
-    Read(tensor.data, tensor.size(), host);
+    if (tensor.half == nullptr) {
+      Read(tensor.data, tensor.size(), host);
+      return;
+    }
+    std::vector<uint16_t> bits(static_cast<size_t>(tensor.size()));
+    CopyNow(bits.data(), tensor.half, bits.size() * sizeof(uint16_t),
+            cudaMemcpyDeviceToHost);
+    OnHost(tensor, bits.data()).Save(host);
   }
   void Load(const float* host, const StateTensor<float>& tensor) override {
-    Write(host, tensor.size(), tensor.data);
+    update_.StateWritten();
+    if (tensor.half == nullptr) {
+      Write(host, tensor.size(), tensor.data);
+      return;
+    }
+    std::vector<uint16_t> bits(static_cast<size_t>(tensor.size()));
+    OnHost(tensor, bits.data()).Load(host);
+    CopyNow(tensor.half, bits.data(), bits.size() * sizeof(uint16_t),
+            cudaMemcpyHostToDevice);
   }
 
  private:

@@ -2,6 +2,7 @@
 
 #include <cublasLt.h>
 #include <cuda_runtime.h>
+#include <cusolverDn.h>
 
 #include "absl/strings/str_format.h"
 #include "worker/pipeline/cuda/cuda_engine.h"
@@ -29,8 +30,11 @@ CudaPluginDevices Find() {
   found.text =
       absl::StrFormat("%d CUDA device(s), first: %s, %.1f GiB", count, name,
                       static_cast<double>(device.totalGlobalMem) / (1 << 30));
-  found.numerics = absl::StrFormat("CUDA %d, cuBLASLt %d, %s, kernels 1",
-                                   runtime, cublasLtGetVersion(), name);
+  int solver = 0;
+  cusolverGetVersion(&solver);
+  found.numerics =
+      absl::StrFormat("CUDA %d, cuBLASLt %d, cuSOLVER %d, %s, kernels 2",
+                      runtime, cublasLtGetVersion(), solver, name);
   return found;
 }
 
