@@ -27,7 +27,8 @@ void FiniteFlags(cudaStream_t stream, int64_t count, int64_t n, int64_t step,
 void MirrorLower(cudaStream_t stream, int64_t count, int64_t n, int64_t stride,
                  const int* finite, const float* lower, float* whole);
 
-// Replaces matrices of `size` elements by zeros where the flag is 0.
+// Replaces matrices of `size` elements by zeros where the flag is 0. Bytes: 4
+// per flag, and 4 per element of those matrices.
 void ZeroUnlessFinite(cudaStream_t stream, int64_t count, int64_t size,
                       int64_t stride, const int* finite, float* x);
 
@@ -43,7 +44,7 @@ void RankDescending(cudaStream_t stream, int64_t count, int64_t n,
                     const int* finite, const float* keys, int64_t order_stride,
                     int* order);
 
-// 0, 1, 2 ... n - 1.
+// 0, 1, 2 ... n - 1. Bytes: 4 n.
 void CountUp(cudaStream_t stream, int64_t count, int64_t n,
              int64_t order_stride, int* order);
 
@@ -60,7 +61,8 @@ void PermuteBoth(cudaStream_t stream, int64_t count, int64_t rows, int64_t cols,
 
 // health[b, 0] = max(health[b, 0], ||off-diagonal|| / ||A||), from the squared
 // norms of A and its diagonal: diagonal[b, 0], [step], [2 step] ... . Left
-// alone where the flag is 0; no flags: all are finite.
+// alone where the flag is 0; no flags: all are finite. A block per matrix.
+// Bytes: 4 n. FLOP: 2 n, in fp64.
 void OffdiagonalRatios(cudaStream_t stream, int64_t count, int64_t n,
                        int64_t step, int64_t stride, const int* finite,
                        const float* diagonal, const double* square_norms,
@@ -73,11 +75,11 @@ void SelectBases(cudaStream_t stream, int64_t count, int64_t n, int64_t stride,
                  const int* finite, const int* failed, bool reversed,
                  const float* next, float* bases);
 
-// errors[b] = ||z_b - x|| / sqrt(n).
+// errors[b] = ||z_b - x|| / sqrt(n). Bytes: 8 n. FLOP: 3 n, in fp64.
 void ProbeErrors(cudaStream_t stream, int64_t count, int64_t n, int64_t stride,
                  const float* z, const float* x, double* errors);
 
-// health[2 b] = max(health[2 b], errors[b]).
+// health[2 b] = max(health[2 b], errors[b]). Bytes: 16 per matrix.
 void RaiseHealth(cudaStream_t stream, int64_t count, const double* errors,
                  float* health);
 
@@ -86,6 +88,7 @@ void Square(cudaStream_t stream, int64_t n, float* x);
 
 // fp16 storage of bases, rounded to nearest even. Bytes: 6 n.
 void ToHalf(cudaStream_t stream, int64_t n, const float* x, uint16_t* out);
+// Bytes: 6 n.
 void FromHalf(cudaStream_t stream, int64_t n, const uint16_t* x, float* out);
 
 }  // namespace gimbal::compute::cuda

@@ -12,6 +12,7 @@ set(GIMBAL_CUDA_KERNELS
   worker/compute/cuda/update.cu)
 set(GIMBAL_CUDA_SOURCES
   worker/compute/cuda/gemm.cc
+  worker/compute/cuda/graphs.cc
   worker/compute/cuda/solver.cc
   worker/compute/cuda/symmetric.cc
   worker/pipeline/cuda/cuda_bases.cc

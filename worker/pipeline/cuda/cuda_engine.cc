@@ -1,8 +1,10 @@
 #include "worker/pipeline/cuda/cuda_engine.h"
 
+#include <bit>
 #include <list>
 #include <utility>
 
+#include "worker/compute/cuda/graphs.h"
 #include "worker/compute/cuda/memory.h"
 #include "worker/compute/cuda/range.h"
 #include "worker/compute/cuda/reduce.h"
@@ -16,6 +18,13 @@ namespace {
 namespace cuda = compute::cuda;
 
 size_t Bytes(int64_t floats) { return static_cast<size_t>(floats) * 4; }
+
+// What a graph computes.
+enum : uint64_t { kForward, kBackward };
+
+uint64_t Number(const float* address) {
+  return reinterpret_cast<uintptr_t>(address);
+}
 
 // The same tensor in memory of the host.
 StateTensor<float> OnHost(StateTensor<float> tensor, uint16_t* half) {
@@ -47,8 +56,8 @@ class CudaEngine final : public StageEngine {
       : spec_(spec.stage),
         table_(ParameterTable::ForStage(spec.stage)),
         ranges_(table_),
-        model_(spec.stage, table_, compute_.get()),
-        update_(spec.update, table_, compute_.get()),
+        model_(spec.stage, table_, compute_.get(), gemm_),
+        update_(spec.update, table_, compute_.get(), gemm_),
         incoming_(Rows(spec_) * spec_.model.hidden),
         residual_(Rows(spec_) * spec_.model.hidden),
         range_ends_(2 * ranges_.count()),
@@ -120,7 +129,8 @@ class CudaEngine final : public StageEngine {
     } else {
       Bring(input.hidden, s.input());
     }
-    model_.Forward(weights, s, loss_.data());
+    graphs_.Run({kForward, Number(weights), static_cast<uint64_t>(slot)},
+                [&] { model_.Forward(weights, s, loss_.data()); });
     if (!spec_.first) arrived_.Wait();
   }
   void ReadOutput(int slot, float* host) override {
@@ -138,7 +148,14 @@ class CudaEngine final : public StageEngine {
                 int slot, float* grads, float* dinput) override {
     const cuda::Range range("backward");
     if (!spec_.last) Bring(doutput, residual_.data());
-    model_.Backward(weights, loss_scale, SlotAt(slot), grads, residual_.data());
+    CudaModel::Slot& s = SlotAt(slot);
+    graphs_.Run({kBackward, Number(weights), static_cast<uint64_t>(slot),
+                 Number(grads), std::bit_cast<uint64_t>(loss_scale)},
+                [&] {
+                  model_.Backward(weights, loss_scale, s, grads,
+                                  residual_.data());
+                });
+    if (spec_.first) model_.BackwardEmbedding(s, residual_.data(), grads);
     if (!spec_.last) arrived_.Wait();
     if (dinput != nullptr) Take(residual_.data(), dinput);
   }
@@ -233,6 +250,8 @@ class CudaEngine final : public StageEngine {
   cuda::Stream compute_, receive_, send_;
   cuda::Event arrived_, consumed_, computed_;
   std::list<cuda::DeviceBuffer<float>> arenas_;
+  cuda::Gemm gemm_;
+  cuda::Graphs graphs_{compute_};
   CudaModel model_;
   CudaUpdate update_;
   std::vector<CudaModel::Slot> slots_;

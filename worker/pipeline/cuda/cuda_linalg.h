@@ -25,8 +25,9 @@ struct BatchOperand {
 
 class CudaLinalg {
  public:
-  explicit CudaLinalg(cudaStream_t stream)
-      : stream_(stream), symmetric_(stream) {}
+  // `gemm` must outlive it, and is used in this stream alone.
+  CudaLinalg(cudaStream_t stream, compute::cuda::Gemm& gemm)
+      : stream_(stream), gemm_(gemm), symmetric_(stream) {}
 
   cudaStream_t stream() const { return stream_; }
   compute::cuda::SymmetricProducts& symmetric() { return symmetric_; }
@@ -51,7 +52,7 @@ class CudaLinalg {
 
  private:
   const cudaStream_t stream_;
-  compute::cuda::Gemm gemm_;
+  compute::cuda::Gemm& gemm_;
   compute::cuda::SymmetricProducts symmetric_;
   std::list<compute::cuda::Solver> solvers_;
   compute::cuda::Event ready_;

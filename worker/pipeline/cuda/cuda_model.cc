@@ -68,13 +68,14 @@ CudaModel::Work CudaModel::Work::Take(const StageSpec& spec,
 }
 
 CudaModel::CudaModel(const StageSpec& spec, const ParameterTable& table,
-                     cudaStream_t stream)
+                     cudaStream_t stream, cuda::Gemm& gemm)
     : spec_(spec),
       table_(table),
       stream_(stream),
       n_(Rows(spec)),
       c_(spec.model.hidden),
-      m_(spec.model.mlp_hidden) {
+      m_(spec.model.mlp_hidden),
+      gemm_(gemm) {
   for (int i = 0; i < spec.blocks; ++i) {
     blocks_.emplace_back(spec, table, spec.first_block + i);
   }
@@ -191,7 +192,10 @@ void CudaModel::Backward(const float* weights, double loss_scale, Slot& slot,
     BackwardMlp(weights, blocks_[i], slot.blocks[i], grads, residual);
     BackwardAttention(weights, blocks_[i], slot.blocks[i], grads, residual);
   }
-  if (!spec_.first) return;
+}
+
+void CudaModel::BackwardEmbedding(const Slot& slot, const float* residual,
+                                  float* grads) {
   const int32_t* ids = slot.ids.data();
   cuda::EmbeddingBackward(stream_, spec_.microbatch, spec_.model.context, c_,
                           slot.groups, ids + 2 * n_, ids + 3 * n_, ids + n_,

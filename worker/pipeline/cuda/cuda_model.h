@@ -18,9 +18,9 @@ namespace gimbal::worker {
 
 class CudaModel {
  public:
-  // `table` must outlive it.
+  // `table` and `gemm` must outlive it.
   CudaModel(const StageSpec& spec, const ParameterTable& table,
-            cudaStream_t stream);
+            cudaStream_t stream, compute::cuda::Gemm& gemm);
   ~CudaModel();
 
   // What a microbatch keeps between its forward and its backward.
@@ -47,9 +47,12 @@ class CudaModel {
   // and leaves the gradient of the logits in place of them.
   void Forward(const float* weights, Slot& slot, double* loss);
   // `residual` [N, C]: the gradient of the output (ignored at the last stage),
-  // becomes that of the input.
+  // becomes that of the input, or of the embeddings' sum.
   void Backward(const float* weights, double loss_scale, Slot& slot,
                 float* grads, float* residual);
+  // First stage, after Backward: the embeddings' gradients. Its launches depend
+  // on the tokens; those of Forward and Backward on their arguments alone.
+  void BackwardEmbedding(const Slot& slot, const float* residual, float* grads);
 
  private:
   struct BlockOffsets;
@@ -85,7 +88,7 @@ class CudaModel {
   const cudaStream_t stream_;
   const int64_t n_, c_, m_;  // rows, hidden, mlp_hidden
   std::vector<BlockOffsets> blocks_;
-  compute::cuda::Gemm gemm_;
+  compute::cuda::Gemm& gemm_;
   compute::cuda::DeviceBuffer<float> memory_;
   Work work_;
 };

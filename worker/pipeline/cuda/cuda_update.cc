@@ -35,14 +35,14 @@ bool IsGrouped(const OptimizerSpec& spec, const Param& p) {
 }  // namespace
 
 CudaUpdate::CudaUpdate(const StageUpdateSpec& spec, const ParameterTable& table,
-                       cudaStream_t stream)
+                       cudaStream_t stream, cuda::Gemm& gemm)
     : spec_(spec),
       needs_(spec),
       table_(table),
       stream_(stream),
       adam_(SpecOfStage(spec)),
       laps_(stream) {
-  MakeGroups();
+  MakeGroups(gemm);
   MakeRuns();
   const int64_t size = runs_.empty() ? 0
                                      : runs_.back().state + runs_.back().end -
@@ -64,7 +64,7 @@ CudaUpdate::CudaUpdate(const StageUpdateSpec& spec, const ParameterTable& table,
 
 CudaUpdate::~CudaUpdate() = default;
 
-void CudaUpdate::MakeGroups() {
+void CudaUpdate::MakeGroups(cuda::Gemm& gemm) {
   using Key = std::tuple<ParamGroup, int64_t, int64_t>;
   std::map<Key, std::vector<const Param*>> members;
   std::vector<Key> order;  // of their first parameters
@@ -75,7 +75,7 @@ void CudaUpdate::MakeGroups() {
     members[key].push_back(&p);
   }
   if (order.empty()) return;
-  linalg_ = std::make_unique<CudaLinalg>(stream_);
+  linalg_ = std::make_unique<CudaLinalg>(stream_, gemm);
   for (const Key& key : order) {
     if (spec_.optimizer.kind == OptimizerKind::kMuon) {
       groups_.push_back(std::make_unique<CudaMuon>(std::move(members[key]),

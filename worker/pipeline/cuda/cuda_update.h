@@ -25,9 +25,9 @@ namespace gimbal::worker {
 
 class CudaUpdate {
  public:
-  // `table` must outlive it.
+  // `table` and `gemm` must outlive it.
   CudaUpdate(const StageUpdateSpec& spec, const ParameterTable& table,
-             cudaStream_t stream);
+             cudaStream_t stream, compute::cuda::Gemm& gemm);
   ~CudaUpdate();
 
   // Arenas are the device's.
@@ -50,7 +50,7 @@ class CudaUpdate {
     int64_t state = 0;           // where its moments begin
     bool matrices = false;
   };
-  void MakeGroups();
+  void MakeGroups(compute::cuda::Gemm& gemm);
   void MakeRuns();
   void ResetMoments();
   void CompensateInPlace(const UpdateInput& input, double scale);

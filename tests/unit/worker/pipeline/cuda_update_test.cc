@@ -118,7 +118,7 @@ class Twins {
       : case_(c),
         table_(SmallTable(c.hidden, c.mlp, /*layers=*/2)),
         cpu_(c.spec, table_),
-        cuda_(c.spec, table_, stream_.get()),
+        cuda_(c.spec, table_, stream_.get(), gemm_),
         weights_(RandomWeights<float>(table_)) {}
 
   void Run(int64_t updates) {
@@ -211,6 +211,7 @@ class Twins {
   const Case case_;
   const ParameterTable table_;
   const cuda::Stream stream_;
+  cuda::Gemm gemm_;
   StageUpdate cpu_;
   CudaUpdate cuda_;
   Floats weights_;
@@ -327,7 +328,9 @@ TEST(CudaUpdate, HasTheSameBitsUnderAnyOrderOfTheDevice) {
     for (uint64_t seed = 0; seed < 20; ++seed) {
       cuda_host::SetSeed(seed);
       const cuda::Stream stream;
-      CudaUpdate update(Rotation({.source = source}), table, stream.get());
+      cuda::Gemm gemm;
+      CudaUpdate update(Rotation({.source = source}), table, stream.get(),
+                        gemm);
       const Arena weights(RandomWeights<float>(table));
       for (int64_t t = 1; t <= 3; ++t) {
         const Arena grads(RandomGradient<float>(table, t));
@@ -348,7 +351,8 @@ TEST(CudaUpdate, HasTheSameBitsUnderAnyOrderOfTheDevice) {
 TEST(CudaUpdate, SaysHowLongTheBasesTook) {
   const ParameterTable table = SmallTable(6, 10, 2);
   const cuda::Stream stream;
-  CudaUpdate update(Rotation({}), table, stream.get());
+  cuda::Gemm gemm;
+  CudaUpdate update(Rotation({}), table, stream.get(), gemm);
   const Arena weights(RandomWeights<float>(table));
   BasisSeconds before;
   for (int64_t t = 1; t <= 2; ++t) {
