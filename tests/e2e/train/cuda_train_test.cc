@@ -24,9 +24,11 @@ class CudaTrain : public test_support::TrainFixture {
   }
   ~CudaTrain() override { unsetenv("GIMBAL_CUDA_PLUGIN"); }
 
+  // Small: every thread of every block is a fibre here.
   static std::vector<std::string> On(const std::string& device,
                                      std::vector<std::string> more = {}) {
-    more.insert(more.end(), {"--device", device});
+    more.insert(more.end(), {"--device", device, "--set", "model.layers=4",
+                             "--set", "model.context=8"});
     return more;
   }
   std::vector<double> Losses(const std::string& run) {
@@ -41,13 +43,13 @@ class CudaTrain : public test_support::TrainFixture {
 };
 
 TEST_F(CudaTrain, HasTheCpusLossesAndTheSameNumbersForAnyWorkers) {
-  const std::vector<std::string> steps = {"--set", "run.steps=50", "--set",
+  const std::vector<std::string> steps = {"--set", "run.steps=25", "--set",
                                           "optimizer.name=adamw"};
   MustTrain("cpu", On("cpu", steps));
   MustTrain("four", On("cuda", steps));
   const std::vector<double> cpu = Losses("cpu"), cuda = Losses("four");
-  ASSERT_EQ(cuda.size(), 50u);
-  ASSERT_EQ(cpu.size(), 50u);
+  ASSERT_EQ(cuda.size(), 25u);
+  ASSERT_EQ(cpu.size(), 25u);
   for (size_t i = 0; i < cpu.size(); ++i) {
     EXPECT_NEAR(cuda[i], cpu[i], 1e-4 * cpu[i]) << "update " << i + 1;
   }
@@ -62,12 +64,11 @@ TEST_F(CudaTrain, HasTheCpusLossesAndTheSameNumbersForAnyWorkers) {
 TEST_F(CudaTrain, AKilledWorkerIsReplacedAndTheNumbersStayTheSame) {
   // A broken connection tells of the kill at once; a lease that ran out on a
   // busy machine would be another loss.
-  const std::vector<std::string> longer = {"--set", "run.steps=120",
-                                           "--set", "model.layers=4",
-                                           "--set", "cluster.lease=60s"};
+  const std::vector<std::string> longer = {"--set", "run.steps=40", "--set",
+                                           "cluster.lease=60s"};
   MustTrain("whole", On("cuda", longer));
   Command command(TrainArguments("killed", On("cuda", longer)));
-  ASSERT_TRUE(WaitForRows(command, "killed", 20)) << Logs("killed");
+  ASSERT_TRUE(WaitForRows(command, "killed", 10)) << Logs("killed");
   const std::vector<int> workers = WorkerPids("killed");
   ASSERT_EQ(workers.size(), 4u) << Logs("killed");
   ASSERT_EQ(kill(workers[1], SIGKILL), 0);
