@@ -22,6 +22,9 @@ using std::chrono::milliseconds;
 
 constexpr size_t kMaxStrangers = 64;
 constexpr std::chrono::seconds kHandshakeTime{5};
+// For one try: a host that is gone does not say so, and whoever gives the edge
+// up waits for it.
+constexpr std::chrono::seconds kConnectTime{1};
 // What the thread is woken for.
 constexpr char kStop = 's';
 constexpr char kNewKey = 'k';
@@ -252,7 +255,10 @@ absl::StatusOr<Socket> DialOnce(const std::string& address,
                                 const std::string& key,
                                 base::SteadyTime deadline,
                                 const std::function<bool()>& cancelled) {
-  GIMBAL_ASSIGN_OR_RETURN(Socket socket, net::ConnectTo(address, deadline));
+  GIMBAL_ASSIGN_OR_RETURN(
+      Socket socket,
+      net::ConnectTo(address, std::min(deadline, base::Clock::Real().Now() +
+                                                     kConnectTime)));
   GIMBAL_RETURN_IF_ERROR(net::ConfigureLinkSocket(socket));
   const LinkHello hello = MakeHello(edge);
   GIMBAL_RETURN_IF_ERROR(socket.WriteAll(&hello, sizeof hello, nullptr, 0));

@@ -1,13 +1,18 @@
 // Who may connect to a worker's links, and what others can do.
 #include "worker/transport/link_listener.h"
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <functional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/support/status_matchers.h"
 
@@ -69,6 +74,32 @@ TEST_F(LinkListenerTest, ADiallerWithoutTheKeyIsRefused) {
   ExpectDropped(socket);
   EXPECT_THAT(listener_->Accept(kEdge, In(milliseconds(0))),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
+}
+
+// Of a host that is gone nothing comes back, not even a refusal.
+TEST(DialEdge, IsGivenUpSoonWhenNobodyAnswers) {
+  // A queue of one: the kernel drops what comes when it is full.
+  const Socket full(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(
+      bind(full.fd(), reinterpret_cast<sockaddr*>(&address), sizeof address),
+      0);
+  ASSERT_EQ(listen(full.fd(), 0), 0);
+  ASSERT_OK_AND_ASSIGN(const std::string name, net::LocalAddress(full));
+  std::vector<Socket> waiting;
+  for (;;) {
+    auto socket = net::ConnectTo(name, In(milliseconds(500)));
+    if (!socket.ok()) break;
+    waiting.push_back(*std::move(socket));
+    ASSERT_LT(waiting.size(), 100u);
+  }
+  const base::SteadyTime begin = base::Clock::Real().Now();
+  EXPECT_THAT(DialEdge(name, kEdge, kKey, In(seconds(60)),
+                       [&] { return In(seconds(0)) > begin + seconds(1); }),
+              StatusIs(absl::StatusCode::kAborted));
+  EXPECT_LT(In(seconds(0)), begin + seconds(30));
 }
 
 TEST_F(LinkListenerTest, AListenerWithoutTheKeyIsNotTrusted) {
