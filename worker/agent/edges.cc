@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/random.h"
 #include "common/base/status_macros.h"
+#include "worker/pipeline/memory_plan.h"
 #include "worker/transport/inprocess_link.h"
 
 namespace gimbal::worker {
@@ -18,6 +19,15 @@ std::string SpillFolder(const v1::Assignment& assignment) {
                  v1::CHECKPOINT_STORE_KIND_COORDINATOR
              ? std::filesystem::temp_directory_path().string()
              : assignment.checkpoint_root();
+}
+
+// Two checkpoints of the run: the next is written before the last one goes.
+int64_t CheckpointBytes(const v1::Assignment& assignment) {
+  int64_t bytes = 0;
+  for (const v1::StagePlacement& placement : assignment.placements()) {
+    bytes += 2 * PlanStage(assignment.config(), placement).snapshot;
+  }
+  return bytes;
 }
 
 // Time to reach a neighbour's listener, which is there before its stages are.
@@ -95,7 +105,8 @@ std::unique_ptr<TcpLink> Edges::MakeLink(const EdgeSpec& edge, Socket socket) {
       .log = {.memory_bytes = int64_t{config.cluster().replay_memory_mb()}
                               << 20,
               .disk_bytes = int64_t{config.cluster().replay_disk_mb()} << 20,
-              .folder = SpillFolder(assignment_)},
+              .folder = SpillFolder(assignment_),
+              .reserve_bytes = CheckpointBytes(assignment_)},
       .on_broken = [this, number](const absl::Status& status) {
         Broke(number, status);
       }};

@@ -1,6 +1,7 @@
 #include "worker/transport/edge_log.h"
 
 #include <fcntl.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,8 +23,8 @@ bool Reached(const Positions& positions, const Message& message) {
   return PositionOf(message) <= positions[message.header.kind];
 }
 
-// A file that is gone with its descriptor, whatever ends the process. NFS has no
-// O_TMPFILE.
+// A file that is gone with its descriptor, whatever ends the process. NFS has
+// no O_TMPFILE.
 int OpenUnnamed(const std::string& folder) {
   const int file = open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR)) return file;
@@ -112,7 +113,7 @@ bool EdgeLog::ToDisk(Entry& entry) {
   if (file_ < 0) {
     file_ = OpenUnnamed(limits_.folder);
   }
-  if (file_ < 0 ||
+  if (file_ < 0 || !DiskHasRoom(entry.bytes) ||
       pwrite(file_, entry.message->payload.data(),
              static_cast<size_t>(entry.bytes), file_end_) != entry.bytes) {
     return false;
@@ -126,6 +127,16 @@ bool EdgeLog::ToDisk(Entry& entry) {
   disk_bytes_ += entry.bytes;
   memory_bytes_ -= entry.bytes;
   return true;
+}
+
+bool EdgeLog::DiskHasRoom(int64_t bytes) const {
+  struct statvfs disk = {};
+  if (fstatvfs(file_, &disk) != 0) return false;
+  const auto free =
+      static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);
+  return static_cast<double>(bytes) +
+             static_cast<double>(limits_.reserve_bytes) <=
+         free;
 }
 
 void EdgeLog::Prune(const Positions& cut) {

@@ -24,6 +24,8 @@ struct EdgeLogLimits {
   int64_t memory_bytes = 0;
   int64_t disk_bytes = 0;
   std::string folder;  // of the file
+  // Of its disk, not to be taken: checkpoints go there, too.
+  int64_t reserve_bytes = 0;
 };
 
 // Thread-safe.
@@ -59,6 +61,7 @@ class EdgeLog {
   };
   void SkipReached();
   bool ToDisk(Entry& entry);
+  bool DiskHasRoom(int64_t bytes) const;
   void DropOldest();
 
   const EdgeLogLimits limits_;

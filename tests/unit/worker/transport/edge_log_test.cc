@@ -154,6 +154,18 @@ TEST_F(EdgeLogTest, SaysWhenNothingCouldBeKept) {
   }
 }
 
+// What a checkpoint needs of the disk is left to it.
+TEST_F(EdgeLogTest, TheDiskIsNotFilled) {
+  EdgeLog log({.memory_bytes = kBytes,
+               .disk_bytes = 1 << 20,
+               .folder = folder_.path(),
+               .reserve_bytes = int64_t{1} << 60});
+  for (int64_t i = 0; i < 3; ++i) Append(log, MessageKind::kForward, i);
+  EXPECT_THAT(Send(log), ElementsAre(0, 1, 2));
+  EXPECT_EQ(log.disk_bytes(), 0);
+  EXPECT_THAT(log.Resume(Positions()), StatusIs(absl::StatusCode::kOutOfRange));
+}
+
 TEST_F(EdgeLogTest, WithoutAFolderTheDiskIsNotUsed) {
   EdgeLog log({.memory_bytes = kBytes,
                .disk_bytes = 1 << 20,
