@@ -62,6 +62,20 @@ absl::StatusOr<WentOver> TakeUp(const std::string& run_dir,
   return GoOver(run_dir, identity, next->config, *held, store);
 }
 
+// A store that knows no run, beside the rows of one, has lost it.
+absl::Status CheckNewRun(const std::string& run_dir) {
+  std::error_code error;
+  const auto bytes =
+      std::filesystem::file_size(run_dir + "/metrics.jsonl", error);
+  if (error || bytes == 0) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(
+      DatabasePath(run_dir), ": knows of no run, though ", run_dir,
+      "/metrics.jsonl has the rows of one: the file, or coordinator.db-wal "
+      "beside it, is damaged or gone; put both back from a copy of the run "
+      "folder. `gimbal generate` and `gimbal eval` need only the "
+      "checkpoints"));
+}
+
 // Only a run that was there before has one.
 absl::Status CheckNoOrigin(const v1::RunConfig& config) {
   if (config.pipeline().origin() == 0) return absl::OkStatus();
@@ -108,6 +122,7 @@ absl::StatusOr<RunFolder> RunFolder::Take(const std::string& run_dir,
     GIMBAL_ASSIGN_OR_RETURN(taken, TakeUp(run_dir, *identity, config, *store));
     GIMBAL_ASSIGN_OR_RETURN(identity, store->Identity());
   } else {
+    GIMBAL_RETURN_IF_ERROR(CheckNewRun(run_dir));
     GIMBAL_RETURN_IF_ERROR(CheckNoOrigin(config));
   }
   std::error_code ignored;

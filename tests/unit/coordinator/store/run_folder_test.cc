@@ -7,6 +7,7 @@
 
 #include "common/config/run_config_io.h"
 #include "common/io/file.h"
+#include "coordinator/store/sqlite_run_store.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
@@ -72,6 +73,28 @@ TEST(RunFolder, AUsedFolderNeedsResume) {
   ASSERT_OK_AND_ASSIGN(const RunFolder folder,
                        RunFolder::Take(dir.path(), Config(), kData, true));
   EXPECT_EQ(folder.identity.run_id, run_id);
+}
+
+// A write-ahead log that is damaged or was not copied: nothing is written to a
+// database that has forgotten its run.
+TEST(RunFolder, ADatabaseThatHasLostItsRunIsNoNewOne) {
+  TempDir dir;
+  {
+    ASSERT_OK_AND_ASSIGN(RunFolder folder,
+                         RunFolder::Take(dir.path(), Config(), kData, false));
+    folder.metrics.Append({.step = 1});
+    ASSERT_THAT(folder.metrics.Flush(), IsOk());
+  }
+  ASSERT_TRUE(std::filesystem::remove(dir / "coordinator.db"));
+  for (const bool resume : {false, true}) {
+    EXPECT_THAT(
+        RunFolder::Take(dir.path(), Config(), kData, resume),
+        StatusIs(absl::StatusCode::kDataLoss, HasSubstr("coordinator.db-wal")))
+        << resume;
+    ASSERT_OK_AND_ASSIGN(const auto store,
+                         OpenSqliteRunStore(dir / "coordinator.db"));
+    EXPECT_FALSE(store->Identity()->has_value());
+  }
 }
 
 TEST(RunFolder, NamesTheFirstDifferenceToAnotherConfig) {
