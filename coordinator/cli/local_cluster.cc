@@ -33,6 +33,10 @@ constexpr base::Seconds kFindsAgain(8);
 // concluded from the first one.
 constexpr base::Seconds kLongSilence(3);
 constexpr base::Seconds kShortLife(5);
+// A coordinator that has answered nothing for so long is hung, unless nobody
+// has asked it in between (the whole job was stopped).
+constexpr base::Seconds kNoAnswer(30);
+constexpr base::Seconds kNotAsked(10);
 constexpr int kMaxShortLives = 6;
 // From the end of the first worker to that of the coordinator, which has a
 // checkpoint's last files to write at most.
@@ -123,6 +127,7 @@ absl::Status LocalCluster::StartCoordinator() {
   }
   NoteLogBegin("coordinator");
   coordinator_started_ = Now();
+  unanswered_since_.reset();
   GIMBAL_ASSIGN_OR_RETURN(
       coordinator_,
       ChildProcess::Start(argv, LogPath("coordinator"), options_.config));
@@ -268,6 +273,7 @@ absl::Status LocalCluster::Supervise(base::SteadyTime now) {
 
 void LocalCluster::NoteStatus(const v1::GetStatusResponse& status,
                               base::SteadyTime now) {
+  unanswered_since_.reset();
   const bool silence = !noted_ || now - *noted_ > kLongSilence;
   noted_ = now;
   std::set<int64_t> pids;
@@ -288,6 +294,18 @@ void LocalCluster::NoteStatus(const v1::GetStatusResponse& status,
     worker.process->Signal(SIGKILL);
     worker.absent_since = now;
   }
+}
+
+void LocalCluster::NoteNoAnswer(base::SteadyTime now) {
+  const bool asked = unanswered_ && now - *unanswered_ < kNotAsked;
+  unanswered_ = now;
+  if (!unanswered_since_ || !asked) unanswered_since_ = now;
+  if (now - *unanswered_since_ < kNoAnswer) return;
+  unanswered_since_.reset();
+  options_.notice(
+      absl::StrCat("the coordinator hangs: it has not answered for ",
+                   kNoAnswer.count(), " s; kills it"));
+  coordinator_->Signal(SIGKILL);
 }
 
 absl::Status LocalCluster::CheckEnd(int index, base::SteadyTime now) {

@@ -3,12 +3,14 @@
 //   auto cluster = LocalCluster::Start(options);
 //   while (!(*cluster)->coordinator_exit()) {
 //     (*cluster)->Supervise(now);
-//     (*cluster)->NoteStatus(status, now);  // whenever there is one
+//     (*cluster)->NoteStatus(status, now);  // whenever there is one,
+//     (*cluster)->NoteNoAnswer(now);        // and when there is none
 //   }
 //   (*cluster)->Finish(grace);
 //
 // Processes that die are started again with a growing pause; a worker that
-// hangs, so that the coordinator has given it up, is killed first. How often a
+// hangs, so that the coordinator has given it up, is killed first, and so is a
+// coordinator that does not answer. How often a
 // stage may be restarted is the coordinator's decision. Not thread-safe; start
 // it on the main thread (see child_process.h).
 #pragma once
@@ -70,8 +72,12 @@ class LocalCluster {
   // Kills workers of this cluster that the coordinator does not know any more.
   void NoteStatus(const v1::GetStatusResponse& status, base::SteadyTime now);
 
+  // Kills a coordinator that has not answered for half a minute.
+  void NoteNoAnswer(base::SteadyTime now);
+
   // host:port of the coordinator's HTTP port; empty before it served.
   const std::string& http_address() const { return http_address_; }
+
   // Not set while a coordinator that was killed is to be started again.
   std::optional<int> coordinator_exit();
   void SignalCoordinator(int signal) { coordinator_->Signal(signal); }
@@ -114,6 +120,8 @@ class LocalCluster {
   bool finished_ = false;
   std::vector<Worker> workers_;
   std::optional<base::SteadyTime> noted_;
+  std::optional<base::SteadyTime> unanswered_;  // last time
+  std::optional<base::SteadyTime> unanswered_since_;
   std::map<std::string, size_t> log_begins_;
 };
 

@@ -140,8 +140,12 @@ class Watch {
       if (status.ok()) {
         display_.Show(*status, Now());
         cluster_.NoteStatus(*status, Now());
+      } else {
+        cluster_.NoteNoAnswer(Now());
       }
       if (Stops(signals_.Wait(kTick)) && !Stop()) return std::nullopt;
+      // The coordinator may have been killed before it had heard of it.
+      if (stop_deadline_ && !stop_agreed_) AskToStop();
       if (stop_deadline_ && Now() > *stop_deadline_) {
         display_.Note(absl::StrCat("the run does not end within ",
                                    stop_patience_.count(), " s: killing it"));
@@ -168,13 +172,16 @@ class Watch {
         Now() +
         std::chrono::duration_cast<base::SteadyTime::duration>(stop_patience_);
     display_.Note("stopping with a checkpoint; ^C again kills the run");
+    AskToStop();
+    // The coordinator takes TERM for the same request.
+    if (!stop_agreed_) cluster_.SignalCoordinator(SIGTERM);
+    return true;
+  }
+  void AskToStop() {
     v1::CommandRequest request;
     request.set_verb(v1::CommandRequest::VERB_STOP);
     request.set_reason("interrupted");
-    const auto response = client_.Command(request);
-    // The coordinator takes TERM for the same request.
-    if (!response.ok()) cluster_.SignalCoordinator(SIGTERM);
-    return true;
+    stop_agreed_ = client_.Command(request).ok();
   }
 
   const SignalQueue& signals_;
@@ -185,6 +192,7 @@ class Watch {
   std::set<int> ignored_;  // signals that do not end the run
   bool interrupted_ = false;
   std::optional<base::SteadyTime> stop_deadline_;
+  bool stop_agreed_ = false;  // by the coordinator
 };
 
 // The run was interrupted while no coordinator could end it.

@@ -136,6 +136,30 @@ TEST_F(LocalClusterTest, AKilledCoordinatorsAddressIsNotUsed) {
   EXPECT_EQ(cluster->address(), "127.0.0.1:5");
 }
 
+TEST_F(LocalClusterTest, ACoordinatorThatHangsIsKilledAndStartedAgain) {
+  Program("gimbal-coordinator", "echo >> " + (dir_ / "coordinators") + "\n" +
+                                    Serve() + "exec sleep 100\n");
+  const auto lives = [&] {
+    return io::ReadFile(dir_ / "coordinators")->size();
+  };
+  ASSERT_OK_AND_ASSIGN(const auto cluster, Start(1));
+  const auto pass = [&](int seconds) {
+    for (int i = 0; i < seconds; ++i) {
+      cluster->NoteNoAnswer(now_ += std::chrono::seconds(1));
+    }
+  };
+  pass(29);
+  now_ += std::chrono::seconds(100);  // nobody asked
+  pass(29);
+  cluster->NoteStatus({}, now_);
+  pass(29);
+  EXPECT_THAT(notices_, Not(HasSubstr("coordinator")));
+  pass(3);
+  EXPECT_THAT(notices_, HasSubstr("the coordinator hangs"));
+  EXPECT_THAT(SuperviseUntil(*cluster, [&] { return lives() == 2; }), IsOk());
+  EXPECT_EQ(cluster->coordinator_exit(), std::nullopt);
+}
+
 TEST_F(LocalClusterTest, AStartThatTakesLongCanBeInterrupted) {
   Program("gimbal-coordinator", "exec sleep 100\n");
   interrupted_ = true;
