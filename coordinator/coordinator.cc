@@ -43,6 +43,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr base::Seconds kFlushEvery{0.5};
+// For a disk that is full.
+constexpr base::Seconds kRowsWait{60};
 constexpr milliseconds kShutdownGrace{2000};
 // How long the end is told to those who watch the run.
 constexpr milliseconds kTellTheEnd{2000};
@@ -65,6 +67,7 @@ struct Coordinator::Impl {
   std::string Announced() const;
   std::string AnnouncedMetrics() const;
   void Tick(base::SteadyTime now);
+  void FlushRows(base::SteadyTime now);
   void PublishStatus();
   absl::StatusOr<v1::CommandResponse> Command(
       const v1::CommandRequest& request);
@@ -92,6 +95,7 @@ struct Coordinator::Impl {
   std::optional<TrainJobReporter> train_job;
   base::Stopwatch since_start;
   base::SteadyTime flushed;
+  std::optional<base::SteadyTime> unwritten_since;
   bool over = false;     // of the loop
   bool trained = false;  // all stages ran once
   bool loop_started = false;
@@ -234,8 +238,7 @@ void Coordinator::Impl::Tick(base::SteadyTime now) {
   if (now - flushed >= kFlushEvery || run->exit_code().has_value()) {
     const absl::Status in_place = folder->lock.CheckInPlace();
     if (!in_place.ok()) run->Fail(std::string(in_place.message()));
-    const absl::Status status = folder->metrics.Flush();
-    if (!status.ok()) run->Fail(status.ToString());
+    FlushRows(now);
     flushed = now;
   }
   PublishStatus();
@@ -243,6 +246,20 @@ void Coordinator::Impl::Tick(base::SteadyTime now) {
   over = true;
   WriteSummary();
   exit_code.set_value(*run->exit_code());
+}
+
+// A disk that is full may have room again, when a checkpoint is given up or
+// somebody cleans up. Nothing counts before its rows are written.
+void Coordinator::Impl::FlushRows(base::SteadyTime now) {
+  const absl::Status written = folder->metrics.Flush();
+  if (written.ok()) {
+    unwritten_since.reset();
+  } else if (!unwritten_since) {
+    unwritten_since = now;
+    effects->Record("rows of metrics.jsonl wait", written.ToString());
+  } else if (now - *unwritten_since > kRowsWait) {
+    run->Fail(written.ToString());
+  }
 }
 
 void Coordinator::Impl::PublishStatus() {

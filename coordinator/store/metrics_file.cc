@@ -105,7 +105,8 @@ absl::StatusOr<std::vector<MetricsRow>> MetricsFile::Rows() {
 }
 
 absl::StatusOr<std::vector<MetricsRow>> MetricsFile::Keep(int64_t last) {
-  GIMBAL_RETURN_IF_ERROR(Flush());
+  // What a full disk has no room for is dropped, or missed below.
+  const absl::Status flushed = Flush();
   GIMBAL_ASSIGN_OR_RETURN(const std::string text, io::ReadFile(path_));
   std::vector<MetricsRow> rows;
   size_t begin = 0;
@@ -126,6 +127,7 @@ absl::StatusOr<std::vector<MetricsRow>> MetricsFile::Keep(int64_t last) {
     begin = end + 1;
   }
   if (static_cast<int64_t>(rows.size()) < last) {
+    GIMBAL_RETURN_IF_ERROR(flushed);
     return absl::DataLossError(absl::StrCat(
         path_, ": ends with update ", rows.size(), ", expected the rows up to ",
         last,
@@ -136,6 +138,7 @@ absl::StatusOr<std::vector<MetricsRow>> MetricsFile::Keep(int64_t last) {
   if (ftruncate(fd_.get(), static_cast<off_t>(begin)) != 0) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot truncate ", path_));
   }
+  pending_.clear();
   return rows;
 }
 
