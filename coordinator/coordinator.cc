@@ -181,13 +181,16 @@ absl::Status Coordinator::Impl::TakeUpRun() {
                   config.model().layers(), plan, clock);
   GIMBAL_ASSIGN_OR_RETURN(const std::string numerics,
                           folder->store->LastReason(kNumerics));
+  GIMBAL_ASSIGN_OR_RETURN(const std::string order,
+                          folder->store->LastReason(kStandingOrder));
   run.emplace(RunSetup{.config = config,
                        .run_id = folder->identity.run_id,
                        .run_dir = options.run_dir,
                        .checkpoint_root = root,
                        .workers = options.workers,
                        .plan = plan,
-                       .numerics = numerics},
+                       .numerics = numerics,
+                       .order = ParseStandingOrder(order)},
               *effects);
   GIMBAL_RETURN_IF_ERROR(run->Open());
   over_before = run->exit_code() == 0;

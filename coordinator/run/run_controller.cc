@@ -43,7 +43,8 @@ RunController::RunController(RunSetup setup, RunEffects& effects)
       refresh_(setup_.config, setup_.plan),
       window_(stages_),
       limit_(setup_.config.run().steps()),
-      final_(setup_.config.run().steps()) {
+      final_(setup_.config.run().steps()),
+      order_(setup_.order) {
   if (const int64_t every = setup_.config.trace().every(); every > 0) {
     trace_every_ = every;
   }
@@ -238,6 +239,10 @@ void RunController::OnReady(int64_t worker, base::SteadyTime now) {
   Transition(v1::RUN_STATE_RUNNING,
              absl::StrCat("all workers are ready at update ",
                           ledger_.common_version()));
+  if (order_.ends_the_run()) {
+    Transition(v1::RUN_STATE_DRAINING,
+               absl::StrCat("in force: ", ToText(order_)));
+  }
 }
 
 void RunController::OnFailure(int64_t worker, const v1::WorkerFailure& failure,
@@ -298,6 +303,7 @@ void RunController::End(v1::RunState state, int exit_code,
                         const std::string& reason) {
   if (exit_code_.has_value() || !Transition(state, reason)) return;
   exit_code_ = exit_code;
+  PutInForce({});
   v1::CoordinatorMessage message;
   message.set_generation(generation_);
   message.mutable_shutdown()->set_exit_code(exit_code);

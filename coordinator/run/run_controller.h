@@ -51,6 +51,7 @@
 #include "coordinator/run/refresh_scheduler.h"
 #include "coordinator/run/run_effects.h"
 #include "coordinator/run/run_state.h"
+#include "coordinator/run/standing_order.h"
 #include "gimbal/v1/admin_service.pb.h"
 #include "gimbal/v1/control_service.pb.h"
 #include "gimbal/v1/run_config.pb.h"
@@ -68,6 +69,7 @@ struct RunSetup {
   int workers = 1;  // that share the stages; at most one per stage
   std::vector<v1::StagePlacement> plan;  // PlanStages(config)
   std::string numerics;  // of the newest kNumerics decision; empty: none yet
+  StandingOrder order;   // of the newest kStandingOrder decision
 };
 
 // Decision whose reason is the numerics string that the run goes on with.
@@ -137,6 +139,7 @@ class RunController {
   struct Hosting {
     int64_t since = 0;    // generation it was given them under
     bool loaded = false;  // it was ready once
+    int64_t until = 0;    // granted to it under an earlier coordinator
   };
 
   // run_controller_recover.cc
@@ -235,6 +238,8 @@ class RunController {
                                             const std::string& who);
   v1::CoordinatorMessage TraceMessage() const;
   absl::Status RequireTraining(const char* verb) const;
+  void PutInForce(StandingOrder order);
+  void TakeUpOrder(const std::vector<int64_t>& alive, base::SteadyTime now);
 
   const RunSetup setup_;
   const worker::ScheduleSpec schedule_;
@@ -295,6 +300,10 @@ class RunController {
   std::optional<int64_t> stop_at_;
   std::optional<base::SteadyTime> stop_deadline_;  // of its checkpoint
   std::set<int64_t> requested_snapshots_;
+  StandingOrder order_;
+  // A stage that was lost together with an earlier coordinator may have begun
+  // with updates before this one, and others have what came of it.
+  int64_t refreshable_ = 1;
 
   // Of so many updates one is traced, 0: none; not set: as it is in the
   // workers.

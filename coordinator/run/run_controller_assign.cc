@@ -16,8 +16,11 @@ bool RunController::EnoughWorkers(const std::vector<int64_t>& workers,
                                   base::SteadyTime now) {
   const size_t alive = workers.size();
   if (alive >= slots_.size()) return true;
-  // At the start all are waited for, unless those that came hold every stage.
-  if (!Recovering()) return EveryStageIsHeld(workers);
+  if (!Recovering()) {
+    if (EveryStageIsHeld(workers)) return true;
+    // The first one to come begins the wait for the others.
+    if (alive == 0 || waits_since_ == base::SteadyTime()) waits_since_ = now;
+  }
   if (now - waits_since_ <
       base::SecondsOf(setup_.config.cluster().shrink_after())) {
     return false;
@@ -75,6 +78,7 @@ void RunController::AssignWhenReady(base::SteadyTime now) {
     const absl::Status taken = TakeUpMemoryCut(alive);
     if (!taken.ok()) return Fail(taken.ToString());
     TakeUpHoldings(alive);
+    TakeUpOrder(alive, now);
   }
   const std::vector<int64_t> before = slots_;
   slots_ = FillSlots(slots_, alive);
@@ -128,6 +132,11 @@ void RunController::SendAssignments() {
         "consecutive stages, evenly shared");
     if (kept) {
       effects_.Send(worker, RewireFor(worker));
+      // The coordinator before may have died before it had told everybody.
+      const int64_t granted = hosting_[worker].until;
+      if (repeat_after_ && granted < until_) {
+        effects_.Send(worker, GrantMessage(granted, until_));
+      }
       continue;
     }
     effects_.Send(worker, AssignmentFor(worker));

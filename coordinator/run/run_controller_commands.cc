@@ -17,6 +17,11 @@ v1::CommandResponse Response(int64_t update, std::string message) {
   return response;
 }
 
+base::SteadyTime::duration GraceOf(const v1::RunConfig& config) {
+  return std::chrono::duration_cast<base::SteadyTime::duration>(
+      base::SecondsOf(config.cluster().grace()));
+}
+
 }  // namespace
 
 absl::StatusOr<v1::CommandResponse> RunController::Command(
@@ -56,6 +61,40 @@ absl::Status RunController::RequireTraining(const char* verb) const {
                    ShortName(machine_.state()), " (", machine_.reason(), ")"));
 }
 
+void RunController::PutInForce(StandingOrder order) {
+  if (order == order_) return;
+  order_ = order;
+  effects_.Record(kStandingOrder, ToText(order_));
+}
+
+// Those who hold the run have lived through it. When nobody does, whoever
+// started the run again wants it to go on.
+void RunController::TakeUpOrder(const std::vector<int64_t>& alive,
+                                base::SteadyTime now) {
+  const bool held = std::ranges::any_of(alive, [this](int64_t worker) {
+    return table_.Find(worker)->facts.holding().run_id() == setup_.run_id;
+  });
+  if (!held) return PutInForce({});
+  switch (order_.verb) {
+    case v1::CommandRequest::VERB_PAUSE:
+      limit_ = std::clamp(order_.update, until_, final_);
+      break;
+    case v1::CommandRequest::VERB_DRAIN:
+      limit_ = final_ = std::clamp(order_.update, until_, final_);
+      break;
+    case v1::CommandRequest::VERB_STOP:
+      limit_ = std::clamp(order_.update, until_, final_);
+      if (limit_ < final_) {
+        stop_at_ = limit_;
+        requested_snapshots_.insert(limit_);
+      }
+      stop_deadline_ = now + GraceOf(setup_.config);
+      break;
+    default:
+      break;
+  }
+}
+
 absl::StatusOr<v1::CommandResponse> RunController::Pause(
     const std::string& who) {
   GIMBAL_RETURN_IF_ERROR(RequireTraining("pause"));
@@ -68,6 +107,7 @@ absl::StatusOr<v1::CommandResponse> RunController::Pause(
         "pause: the stages already run to the last update, ", final_));
   }
   limit_ = until_;
+  PutInForce({.verb = v1::CommandRequest::VERB_PAUSE, .update = limit_});
   effects_.Record(absl::StrCat("pauses at update ", limit_), who);
   return Response(limit_, absl::StrCat("pauses at update ", limit_));
 }
@@ -80,6 +120,7 @@ absl::StatusOr<v1::CommandResponse> RunController::Resume(
   }
   const int64_t from = limit_;
   limit_ = final_;
+  PutInForce({});
   effects_.Record(absl::StrCat("goes on from update ", from), who);
   if (machine_.state() == v1::RUN_STATE_PAUSED) {
     Transition(v1::RUN_STATE_RUNNING, absl::StrCat("resumed: ", who));
@@ -104,7 +145,10 @@ absl::StatusOr<v1::CommandResponse> RunController::Checkpoint(
   }
   requested_snapshots_.insert(update);
   // A paused run moves on by this one update and pauses again.
-  if (limit_ < final_) limit_ = update;
+  if (limit_ < final_) {
+    limit_ = update;
+    PutInForce({.verb = v1::CommandRequest::VERB_PAUSE, .update = limit_});
+  }
   effects_.Record(absl::StrCat("takes a checkpoint at update ", update), who);
   if (machine_.state() == v1::RUN_STATE_PAUSED) {
     Transition(v1::RUN_STATE_RUNNING,
@@ -131,6 +175,7 @@ absl::StatusOr<v1::CommandResponse> RunController::Drain(const std::string& who,
     const int64_t in_flight = std::max<int64_t>(1, worker::Delay(schedule_, 0));
     final_ = std::min(final_, until_ + in_flight);
     limit_ = final_;
+    PutInForce({.verb = v1::CommandRequest::VERB_DRAIN, .update = final_});
     effects_.Record(absl::StrCat("drains; the last update is ", final_), who);
     Transition(v1::RUN_STATE_DRAINING, who);
     Progress(now);
@@ -159,8 +204,8 @@ absl::StatusOr<v1::CommandResponse> RunController::Stop(const std::string& who,
     limit_ = final_;
   }
   const int64_t last = stop_at_.value_or(final_);
-  stop_deadline_ = now + std::chrono::duration_cast<base::SteadyTime::duration>(
-                             base::SecondsOf(setup_.config.cluster().grace()));
+  stop_deadline_ = now + GraceOf(setup_.config);
+  PutInForce({.verb = v1::CommandRequest::VERB_STOP, .update = last});
   effects_.Record(absl::StrCat("stops at update ", last), who);
   Transition(v1::RUN_STATE_DRAINING, who);
   Progress(now);
@@ -182,7 +227,7 @@ absl::StatusOr<v1::CommandResponse> RunController::Refresh(
   GIMBAL_ASSIGN_OR_RETURN(
       RefreshChange change,
       refresh_.Change(request.refresh_policy(), request.refresh_period(),
-                      until_ + 1));
+                      std::max(until_ + 1, refreshable_)));
   change.reason = absl::StrCat(change.reason, "; ", who);
   GIMBAL_RETURN_IF_ERROR(TakeRefreshChange(change));
   return Response(change.from, absl::StrCat("from update ", change.from,

@@ -87,7 +87,8 @@ void RunController::TakeUpHoldings(const std::vector<int64_t>& alive) {
   for (int64_t worker : alive) {
     const v1::Holding& held = table_.Find(worker)->facts.holding();
     if (!HoldingCounts(worker) || !TakeSlots(worker, held)) continue;
-    hosting_[worker] = {.since = generation_, .loaded = true};
+    hosting_[worker] = {
+        .since = generation_, .loaded = true, .until = held.until()};
     for (const v1::KeptSnapshot& kept : table_.Find(worker)->facts.kept()) {
       memory_.Add(kept.stage(), kept.update(), worker);
     }
@@ -98,6 +99,13 @@ void RunController::TakeUpHoldings(const std::vector<int64_t>& alive) {
   }
   if (hosting_.empty()) return;
   limit_ = std::min(limit_, final_);
+  if (final_ < setup_.config.run().steps()) {
+    order_ = {.verb = v1::CommandRequest::VERB_DRAIN, .update = final_};
+  }
+  // Nobody gets further ahead of those who are held back.
+  if (std::ranges::find(slots_, 0) != slots_.end()) {
+    refreshable_ = until_ + worker::Delay(schedule_, 0) + 2;
+  }
   repeat_after_ = start_;
   for (int64_t update = *repeat_after_ + 1; update <= until_; ++update) {
     if (CutAt(setup_.config, update, final_, false).evaluate()) {

@@ -242,6 +242,75 @@ TEST_F(Elastic, SignalsThatAreNotListedEndNothing) {
   EXPECT_EQ(Difference(NumbersOf("signalled"), NumbersOf("undisturbed")), "");
 }
 
+// What a coordinator has agreed to holds for the next one, and what it did not
+// hear of is asked for again.
+TEST_F(Elastic, APauseAndAStopOutliveTheCoordinator) {
+  const auto settings = Settings({"run.steps=2000", "checkpoint.every=100"});
+  MustTrain("undisturbed",
+            settings + std::vector<std::string>{"--workers", "1"});
+  const auto control = [&](const char* verb) {
+    return test_support::Run({"gimbal", verb, "--run-dir", folder_ / "told"})
+        .exit_code;
+  };
+  const auto wait_for = [&](const std::string& what, int64_t times) {
+    const auto deadline = std::chrono::steady_clock::now() + seconds(60);
+    while (CountOf(what, ReadText(folder_ / "told/events.jsonl")) < times) {
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline) << what;
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+  };
+  auto command = std::make_unique<Command>(TrainArguments(
+      "told", settings + std::vector<std::string>{"--workers", "4"}));
+  ASSERT_TRUE(WaitForRows(*command, "told", 120));
+  ASSERT_EQ(control("pause"), 0);
+  wait_for("run is PAUSED", 1);
+  ASSERT_GT(CoordinatorPid("told"), 0);
+  kill(CoordinatorPid("told"), SIGKILL);
+  wait_for("run is PAUSED", 2);
+  ASSERT_EQ(control("resume"), 0);
+  ASSERT_EQ(control("drain"), 0);
+  if (const int pid = CoordinatorPid("told"); pid > 0) kill(pid, SIGKILL);
+  EXPECT_EQ(command->Wait(seconds(60)).exit_code, 4);
+
+  command = std::make_unique<Command>(TrainArguments(
+      "told",
+      settings + std::vector<std::string>{"--resume", "--workers", "4"}));
+  wait_for("run is RUNNING", 5);
+  // It cannot hear that it is to stop.
+  const int coordinator = CoordinatorPid("told");
+  ASSERT_GT(coordinator, 0);
+  kill(coordinator, SIGSTOP);
+  command->Signal(SIGINT);
+  std::this_thread::sleep_for(milliseconds(500));
+  kill(coordinator, SIGKILL);
+  EXPECT_EQ(command->Wait(seconds(60)).exit_code, 4);
+  MustTrain("told", settings + std::vector<std::string>{"--resume"});
+  EXPECT_EQ(Difference(NumbersOf("told"), NumbersOf("undisturbed")), "");
+}
+
+// One that stays away together with the coordinator's first life.
+TEST_F(Elastic, FewerWorkersGoOnUnderANewCoordinator) {
+  const auto settings =
+      Settings({"run.steps=1000", "cluster.min_workers=2",
+                "cluster.shrink_after=1s", "checkpoint.every=100"});
+  MustTrain("undisturbed",
+            settings + std::vector<std::string>{"--workers", "1"});
+  const std::string config = folder_ / "undisturbed/config.yaml";
+  const std::string address = "127.0.0.1:" + std::to_string(FreePort());
+  auto coordinator = StartCoordinator(config, "fewer", address);
+  for (int i = 0; i < 4; ++i) StartWorker(address);
+  ASSERT_TRUE(WaitForRows(*coordinator, "fewer", 150));
+  kill(coordinator->pid(), SIGKILL);
+  kill(workers_[1]->pid(), SIGKILL);
+  coordinator->Wait(seconds(10));
+  coordinator = std::make_unique<Command>(std::vector<std::string>{
+      "gimbal-coordinator", "--config", config, "--run-dir", folder_ / "fewer",
+      "--listen", address, "--resume"});
+  const CommandResult result = coordinator->Wait(seconds(120));
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_EQ(Difference(NumbersOf("fewer"), NumbersOf("undisturbed")), "");
+}
+
 TEST_F(Elastic, AMachineUnderFullLoadIsNoDeath) {
   const auto settings = Settings({"run.steps=200"});
   MustTrain("undisturbed",

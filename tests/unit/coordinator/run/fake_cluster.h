@@ -97,6 +97,8 @@ class FakeCluster {
   // what the loss is.
   std::map<std::pair<int, int64_t>, double> bad_gradients;
   std::map<int64_t, double> bad_losses;
+  // What they are told waits, and is lost when the coordinator dies first.
+  std::set<int64_t> deaf;
   // Updates at which a stage refreshed its bases, repeated work included.
   std::map<int, std::set<int64_t>> refreshes;
 

@@ -8,7 +8,11 @@
 namespace gimbal::coordinator {
 
 void FakeCluster::Deliver() {
-  const auto sent = std::exchange(effects.sent, {});
+  auto sent = std::exchange(effects.sent, {});
+  for (const int64_t id : deaf) {
+    if (auto waiting = sent.extract(id))
+      effects.sent.insert(std::move(waiting));
+  }
   for (const auto& [id, messages] : sent) {
     const auto it = workers.find(id);
     if (it == workers.end()) continue;
@@ -102,6 +106,7 @@ void FakeCluster::Assign(FakeWorker& worker, int64_t generation,
   now.assigned = generation;
   now.start = now.until = now.logs_from = assignment.start_update();
   now.trace_every = worker.trace_every;
+  if (assignment.sources().empty()) now.committed = now.start;
   if (!worker.fresh) now.kept = worker.kept;
   if (assignment.since() > worker.generation) {
     std::erase_if(now.kept, [&](const auto& kept) {

@@ -68,6 +68,16 @@ void FakeEffects::Record(const std::string& what, const std::string& reason) {
   decisions.push_back(what + ": " + reason);
 }
 
+StandingOrder FakeEffects::order() const {
+  const std::string prefix = std::string(kStandingOrder) + ": ";
+  StandingOrder order;
+  for (const std::string& decision : decisions) {
+    if (!decision.starts_with(prefix)) continue;
+    order = ParseStandingOrder(decision.substr(prefix.size()));
+  }
+  return order;
+}
+
 void FakeEffects::StageRestarted(int stage, Loss) { ++restarts[stage]; }
 
 void FakeEffects::SaveRecovery(int64_t number, const Recovery& recovery) {

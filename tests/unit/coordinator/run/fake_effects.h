@@ -37,6 +37,9 @@ class FakeEffects final : public RunEffects {
   void RemoveUnfinishedCheckpoints() override {}
   absl::StatusOr<int64_t> NewestCheckpoint() override;
 
+  // In force, as it was recorded.
+  StandingOrder order() const;
+
   std::map<int64_t, std::vector<v1::CoordinatorMessage>> sent;  // by worker
   std::set<int64_t> disconnected;
   std::map<Counter, int64_t> counters;

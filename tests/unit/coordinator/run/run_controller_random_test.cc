@@ -75,6 +75,17 @@ TEST_P(RandomOrder, EndsWithTheSameRows) {
       (void)cluster.Say(AnyWorker(cluster, random), broken);
     } else if (event < 98 && random() % 4 == 0) {
       cluster.Revive();
+    } else if (event < 98 && random() % 4 == 0) {
+      // Killed before it has told all of them, moments later.
+      cluster.deaf = {AnyWorker(cluster, random)};
+      for (unsigned steps = random() % 100; steps > 0; --steps) {
+        cluster.Step(static_cast<int>(random() % stages));
+      }
+      if (random() % 2 == 0) {
+        (void)cluster.Command(random() % 2 == 0 ? Request::VERB_PAUSE
+                                                : Request::VERB_CHECKPOINT);
+      }
+      cluster.Revive();
     } else if (event < 98) {
       (void)cluster.Command(Request::VERB_CHECKPOINT);
     } else if (event < 99) {

@@ -101,6 +101,22 @@ TEST(RunController, ASecondLifeReplaysWhatNobodyHolds) {
   FinishAndExpectAllRows(cluster);
 }
 
+// The coordinator died between telling one worker and telling the other: who
+// was not told makes up for the cuts in between.
+TEST(RunController, WhoeverWasToldLessByTheFirstLifeIsToldTheRest) {
+  FakeCluster cluster(2, 2);
+  Start(cluster, 2);
+  TrainToTheFirstCheckpoint(cluster);
+  cluster.deaf = {2};
+  Train(cluster, 10);
+  ASSERT_LT(cluster.workers.at(2).until, cluster.workers.at(1).until);
+  cluster.Revive();
+  ASSERT_EQ(cluster.run->state(), v1::RUN_STATE_ASSIGNING);
+  EXPECT_EQ(cluster.workers.at(4).until, cluster.workers.at(3).until);
+  FinishAndExpectAllRows(cluster);
+  EXPECT_THAT(cluster.effects.committed, ElementsAre(10, 20, 30, 40));
+}
+
 // They keep nothing from before the newest checkpoint, which cannot be read.
 TEST(RunController, WhatIsHeldDoesNotReachBackBeyondADamagedCheckpoint) {
   FakeCluster cluster(2, 2);
@@ -172,6 +188,117 @@ TEST(RunController, ASecondLifeKnowsWhatTheFirstWentThrough) {
   EXPECT_EQ(status.stages(0).refreshes(), 3);  // updates 1, 4 and 8
   // The budget is one of each coordinator's life: another one may be resumed.
   EXPECT_FALSE(second.exit_code().has_value());
+}
+
+// Fewer may go on after a while, also when the coordinator was lost as well.
+TEST(RunController, ASecondLifeGoesOnWithFewer) {
+  FakeCluster cluster(ShrinkingSetup(2));
+  Start(cluster, 3);
+  TrainToTheFirstCheckpoint(cluster);
+  cluster.workers.erase(2);
+  cluster.Revive();
+  Wait(cluster, 9, {4, 5});
+  EXPECT_EQ(cluster.run->state(), v1::RUN_STATE_PENDING);
+  Wait(cluster, 2, {4, 5});
+  ASSERT_EQ(cluster.run->state(), v1::RUN_STATE_ASSIGNING);
+  FinishAndExpectAllRows(cluster);
+}
+
+TEST(RunController, ASecondLifeWaitsFromTheFirstWorkerOn) {
+  FakeCluster cluster(ShrinkingSetup(1));
+  cluster.Advance(60);
+  const int64_t first = cluster.Join();
+  Wait(cluster, 9, {first});
+  EXPECT_EQ(cluster.run->state(), v1::RUN_STATE_PENDING);
+  Wait(cluster, 2, {first});
+  EXPECT_EQ(cluster.run->state(), v1::RUN_STATE_ASSIGNING);
+}
+
+TEST(RunController, APauseOutlivesTheCoordinator) {
+  FakeCluster cluster(2, 2);
+  Start(cluster, 2);
+  TrainToTheFirstCheckpoint(cluster);
+  ASSERT_OK_AND_ASSIGN(const auto pause, cluster.Command(Request::VERB_PAUSE));
+  for (int life = 0; life < 2; ++life) {
+    cluster.Revive();
+    cluster.RunAll();
+    ASSERT_EQ(cluster.run->state(), v1::RUN_STATE_PAUSED);
+    EXPECT_EQ(static_cast<int64_t>(cluster.effects.rows.size()),
+              pause.update());
+  }
+  ASSERT_THAT(cluster.Command(Request::VERB_RESUME), IsOk());
+  cluster.Revive();
+  FinishAndExpectAllRows(cluster);
+}
+
+TEST(RunController, AStopOutlivesTheCoordinator) {
+  for (const auto verb : {Request::VERB_STOP, Request::VERB_DRAIN}) {
+    for (const bool told : {true, false}) {
+      FakeCluster cluster(2, 2);
+      Start(cluster, 2);
+      TrainToTheFirstCheckpoint(cluster);
+      if (!told) cluster.deaf = {1};
+      ASSERT_OK_AND_ASSIGN(const auto end, cluster.Command(verb));
+      cluster.Revive();
+      cluster.RunAll();
+      ASSERT_EQ(cluster.run->exit_code(), 4)
+          << cluster.run->Status(cluster.now).DebugString();
+      EXPECT_EQ(*cluster.effects.committed.rbegin(), end.update());
+      EXPECT_EQ(cluster.effects.rows.back().step, end.update());
+      EXPECT_EQ(cluster.effects.order(), StandingOrder());
+    }
+  }
+}
+
+TEST(RunController, AStopThatOutlivesTheCoordinatorKeepsItsGrace) {
+  FakeCluster cluster(2, 2);
+  Start(cluster, 2);
+  TrainToTheFirstCheckpoint(cluster);
+  ASSERT_THAT(cluster.Command(Request::VERB_STOP), IsOk());
+  cluster.Revive();
+  for (int i = 0; i < 600 && !cluster.run->exit_code(); ++i) {
+    Wait(cluster, 1, {3, 4});
+  }
+  EXPECT_EQ(cluster.run->exit_code(), 4);
+  EXPECT_THAT(cluster.run->Status(cluster.now).reason(),
+              HasSubstr("cluster.grace"));
+}
+
+// Whoever started all of it again wants it to go on.
+TEST(RunController, AnOrderThatNobodyHasLivedThroughIsNone) {
+  for (const auto verb :
+       {Request::VERB_PAUSE, Request::VERB_STOP, Request::VERB_DRAIN}) {
+    FakeCluster cluster(2, 2);
+    Start(cluster, 2);
+    TrainToTheFirstCheckpoint(cluster);
+    ASSERT_THAT(cluster.Command(verb), IsOk());
+    for (auto& [id, worker] : cluster.workers) worker = FakeWorker();
+    cluster.Revive();
+    FinishAndExpectAllRows(cluster);
+  }
+}
+
+// The first stage may have been granted more than those that are left know of,
+// and its neighbour has what it sent.
+TEST(RunController, ARefreshChangesNothingThatWasSentInTheFirstLife) {
+  RunSetup setup = FakeSetup(3, 3);
+  setup.config.mutable_optimizer()->set_name(v1::OPTIMIZER_NAME_BASIS_ROTATION);
+  setup.config.mutable_optimizer()->mutable_rotation()->set_period(4);
+  FakeCluster cluster(setup);
+  Start(cluster, 3);
+  TrainToTheFirstCheckpoint(cluster);
+  const int64_t until = cluster.workers.at(2).until;
+  cluster.workers.at(1) = FakeWorker();
+  cluster.Revive();
+  for (const auto& [id, worker] : std::map(cluster.workers)) cluster.Ready(id);
+  ASSERT_EQ(cluster.run->state(), v1::RUN_STATE_RUNNING);
+  Request refresh;
+  refresh.set_verb(Request::VERB_REFRESH);
+  refresh.set_refresh_policy(v1::REFRESH_POLICY_UNIFORM);
+  refresh.set_refresh_period(2);
+  ASSERT_OK_AND_ASSIGN(const auto change, cluster.Command(refresh));
+  EXPECT_EQ(change.update(), until + 4) << "two updates of delay";
+  FinishAndExpectAllRows(cluster);
 }
 
 }  // namespace
