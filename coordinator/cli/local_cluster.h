@@ -10,9 +10,9 @@
 //
 // Processes that die are started again with a growing pause; a worker that
 // hangs, so that the coordinator has given it up, is killed first, and so is a
-// coordinator that does not answer. How often a
-// stage may be restarted is the coordinator's decision. Not thread-safe; start
-// it on the main thread (see child_process.h).
+// coordinator that does not answer. How often a stage may be restarted is the
+// coordinator's decision. Not thread-safe; start it on the main thread (see
+// child_process.h).
 #pragma once
 
 #include <chrono>
