@@ -214,7 +214,7 @@ TEST_P(EveryOptimizer, HoldsTheContract) {
 }
 
 TEST_P(EveryOptimizer, GoesOverToOtherStages) {
-  if (kUnderTsan) GTEST_SKIP();
+  if (kUnderTsan) GTEST_SKIP() << "nothing more for TSan to see";
   PipelineOptions options = OptionsOf({ScheduleKind::kAsync1F1B, 4, 1});
   options.optimizer = GetParam().spec;
   ExpectGoesOver(options);
@@ -223,7 +223,7 @@ TEST_P(EveryOptimizer, GoesOverToOtherStages) {
 // Weights, moments and bases come along whole: where no stage has a delay, the
 // number of stages cannot be seen.
 TEST_P(EveryOptimizer, GoesOnWithEveryNumberOfASynchronousRun) {
-  if (kUnderTsan) GTEST_SKIP();
+  if (kUnderTsan) GTEST_SKIP() << "nothing more for TSan to see";
   PipelineOptions options = OptionsOf({ScheduleKind::kGPipe, 4, 3});
   options.optimizer = GetParam().spec;
   options.cuts.clear();
@@ -265,14 +265,14 @@ TEST_P(EveryMitigation, HoldsTheContract) {
 }
 
 TEST_P(EveryMitigation, GoesOverToOtherStages) {
-  if (kUnderTsan) GTEST_SKIP();
+  if (kUnderTsan) GTEST_SKIP() << "nothing more for TSan to see";
   ExpectGoesOver(Options(4, 1));
 }
 
 // Where the pipeline runs empty anyway, going over to the same stages changes
 // nothing: what a mitigation knows comes along.
 TEST_P(EveryMitigation, KeepsItsStateWhenItGoesOver) {
-  if (kUnderTsan) GTEST_SKIP();
+  if (kUnderTsan) GTEST_SKIP() << "nothing more for TSan to see";
   // The first version after an origin is not predicted.
   if (GetParam().spec.weight_prediction) GTEST_SKIP();
   PipelineOptions options = Options(4, 1);
