@@ -63,6 +63,7 @@ absl::Status NotServed(const std::string& run_dir) {
 
 struct AdminClient::Impl {
   std::string address;
+  std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<v1::AdminService::Stub> stub;
 };
 
@@ -70,8 +71,8 @@ AdminClient::AdminClient(const std::string& address,
                          const rpc::Credentials& credentials)
     : impl_(std::make_unique<Impl>()) {
   impl_->address = address;
-  impl_->stub =
-      v1::AdminService::NewStub(rpc::MakeChannel(address, credentials));
+  impl_->channel = rpc::MakeChannel(address, credentials);
+  impl_->stub = v1::AdminService::NewStub(impl_->channel);
 }
 
 AdminClient::~AdminClient() = default;
@@ -88,6 +89,7 @@ absl::StatusOr<v1::GetStatusResponse> AdminClient::WatchStatus(
 
 absl::StatusOr<v1::GetStatusResponse> AdminClient::Ask(
     bool watching, base::Seconds timeout) const {
+  rpc::LetItConnect(*impl_->channel);
   grpc::ClientContext context;
   rpc::SetTimeout(context, ToMillis(timeout));
   v1::GetStatusRequest request;
@@ -101,6 +103,7 @@ absl::StatusOr<v1::GetStatusResponse> AdminClient::Ask(
 
 absl::StatusOr<v1::CommandResponse> AdminClient::Command(
     const v1::CommandRequest& request, base::Seconds timeout) const {
+  rpc::LetItConnect(*impl_->channel);
   grpc::ClientContext context;
   rpc::SetTimeout(context, ToMillis(timeout));
   v1::CommandResponse response;

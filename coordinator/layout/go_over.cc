@@ -50,40 +50,40 @@ absl::StatusOr<int64_t> CutOf(const std::string& run_dir,
 
 }  // namespace
 
-absl::StatusOr<WentOver> GoOver(const std::string& run_dir,
-                                const RunIdentity& identity,
-                                const v1::RunConfig& wanted,
-                                const v1::RunConfig& held, RunStore& store) {
+absl::StatusOr<v1::RunConfig> GoOver(const std::string& run_dir,
+                                     const RunIdentity& identity,
+                                     const v1::RunConfig& wanted,
+                                     const v1::RunConfig& held,
+                                     RunStore& store) {
   const Catalogue catalogue(CheckpointRoot(run_dir, wanted), identity.run_id,
                             wanted.checkpoint().keep());
   GIMBAL_ASSIGN_OR_RETURN(const int64_t cut,
                           CutOf(run_dir, catalogue, identity.run_id, store));
-  WentOver result{.config = wanted};
-  result.config.mutable_pipeline()->set_origin(cut);
+  v1::RunConfig config = wanted;
+  config.mutable_pipeline()->set_origin(cut);
   GIMBAL_ASSIGN_OR_RETURN(const std::vector<v1::StagePlacement> stages,
-                          PlanStages(result.config));
+                          PlanStages(config));
   GIMBAL_ASSIGN_OR_RETURN(const std::vector<v1::StagePlacement> before,
                           PlanStages(held));
   GIMBAL_ASSIGN_OR_RETURN(const std::vector<RefreshChange> refreshes,
                           store.RefreshChanges());
   const GoingOver words = Describe(cut, stages, before);
-  result.decision = {
-      .unix_seconds = base::Clock::Real().UnixSeconds(),
-      .what = words.what,
-      .reason = absl::StrCat("asked for at --resume; ", words.blocks)};
   // Found damaged just now, and of the former stages: were they to come back to
   // life, the run would take them for its own.
   GIMBAL_RETURN_IF_ERROR(catalogue.RemoveAfter(cut).status());
   GIMBAL_RETURN_IF_ERROR(store.ForgetCheckpointsAfter(cut));
-  const std::string yaml = config::ToYaml(result.config);
+  const std::string yaml = config::ToYaml(config);
   GIMBAL_RETURN_IF_ERROR(
       io::WriteFileAtomically(run_dir + "/config.yaml", yaml));
   GIMBAL_RETURN_IF_ERROR(store.ChangeLayout(
-      {.config_digest = config::ConfigDigest(result.config),
+      {.config_digest = config::ConfigDigest(config),
        .config_yaml = yaml,
-       .refresh_changes = ReplanRefreshes(result.config, stages, refreshes),
-       .decision = result.decision}));
-  return result;
+       .refresh_changes = ReplanRefreshes(config, stages, refreshes),
+       .decision = {
+           .unix_seconds = base::Clock::Real().UnixSeconds(),
+           .what = words.what,
+           .reason = absl::StrCat("asked for at --resume; ", words.blocks)}}));
+  return config;
 }
 
 }  // namespace gimbal::coordinator

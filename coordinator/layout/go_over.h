@@ -15,18 +15,15 @@
 
 namespace gimbal::coordinator {
 
-struct WentOver {
-  v1::RunConfig config;  // with its origin
-  StoredDecision decision;
-};
-
 // Of the run `identity` in `run_dir`, whose lock is held, from the config
-// `held` to the stages of `wanted`. Without a checkpoint the run begins at
+// `held` to the stages of `wanted`: the config with its origin. The decision is
+// in the store only. Without a checkpoint the run begins at
 // update 0 with the new stages. DATA_LOSS when committed checkpoints or rows
 // are not there any more; then nothing was changed.
-absl::StatusOr<WentOver> GoOver(const std::string& run_dir,
-                                const RunIdentity& identity,
-                                const v1::RunConfig& wanted,
-                                const v1::RunConfig& held, RunStore& store);
+absl::StatusOr<v1::RunConfig> GoOver(const std::string& run_dir,
+                                     const RunIdentity& identity,
+                                     const v1::RunConfig& wanted,
+                                     const v1::RunConfig& held,
+                                     RunStore& store);
 
 }  // namespace gimbal::coordinator

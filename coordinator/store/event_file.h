@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/io/unique_fd.h"
 #include "coordinator/store/run_store.h"
@@ -15,6 +16,9 @@ class EventFile {
  public:
   static absl::StatusOr<EventFile> Open(const std::string& path);
   void Append(const StoredDecision& decision);
+  // Unless the file has it: of a decision that only the store took before its
+  // process was killed.
+  absl::Status AppendMissing(const StoredDecision& decision);
 
  private:
   EventFile(std::string path, io::UniqueFd fd)

@@ -41,11 +41,12 @@ absl::Status CheckSameData(const std::string& run_dir, const std::string& held,
 }
 
 // Goes over to the stages of `config` when they are not those that are held.
-absl::StatusOr<WentOver> TakeUp(const std::string& run_dir,
-                                const RunIdentity& identity,
-                                const v1::RunConfig& config, RunStore& store) {
+absl::StatusOr<v1::RunConfig> TakeUp(const std::string& run_dir,
+                                     const RunIdentity& identity,
+                                     const v1::RunConfig& config,
+                                     RunStore& store) {
   if (identity.config_digest == config::ConfigDigest(config)) {
-    return WentOver{.config = config};
+    return config;
   }
   const auto held =
       config::ParseRunConfig(identity.config_yaml, DatabasePath(run_dir), {});
@@ -58,7 +59,7 @@ absl::StatusOr<WentOver> TakeUp(const std::string& run_dir,
         "); resume it with its own config, or choose another folder"));
   }
   GIMBAL_RETURN_IF_ERROR(next.status());
-  if (!next->other_stages) return WentOver{.config = next->config};
+  if (!next->other_stages) return next->config;
   return GoOver(run_dir, identity, next->config, *held, store);
 }
 
@@ -116,7 +117,7 @@ absl::StatusOr<RunFolder> RunFolder::Take(const std::string& run_dir,
                           OpenSqliteRunStore(DatabasePath(run_dir)));
   GIMBAL_ASSIGN_OR_RETURN(std::optional<RunIdentity> identity,
                           store->Identity());
-  WentOver taken{.config = config};
+  v1::RunConfig taken = config;
   if (identity.has_value()) {
     GIMBAL_RETURN_IF_ERROR(CheckSameData(run_dir, identity->data, data));
     GIMBAL_ASSIGN_OR_RETURN(taken, TakeUp(run_dir, *identity, config, *store));
@@ -127,8 +128,8 @@ absl::StatusOr<RunFolder> RunFolder::Take(const std::string& run_dir,
   }
   std::error_code ignored;
   std::filesystem::remove(run_dir + "/coordinator.json", ignored);
-  GIMBAL_RETURN_IF_ERROR(io::WriteFileAtomically(run_dir + "/config.yaml",
-                                                 config::ToYaml(taken.config)));
+  GIMBAL_RETURN_IF_ERROR(
+      io::WriteFileAtomically(run_dir + "/config.yaml", config::ToYaml(taken)));
   if (!identity.has_value()) {
     identity = NewIdentity(config, data);
     GIMBAL_RETURN_IF_ERROR(store->SetIdentity(*identity));
@@ -137,9 +138,13 @@ absl::StatusOr<RunFolder> RunFolder::Take(const std::string& run_dir,
                           MetricsFile::Open(run_dir + "/metrics.jsonl"));
   GIMBAL_ASSIGN_OR_RETURN(EventFile events,
                           EventFile::Open(run_dir + "/events.jsonl"));
-  if (!taken.decision.what.empty()) events.Append(taken.decision);
+  GIMBAL_ASSIGN_OR_RETURN(const std::vector<StoredDecision> newest,
+                          store->Decisions(1));
+  for (const StoredDecision& decision : newest) {
+    GIMBAL_RETURN_IF_ERROR(events.AppendMissing(decision));
+  }
   return RunFolder{.run_dir = run_dir,
-                   .config = std::move(taken.config),
+                   .config = std::move(taken),
                    .lock = std::move(lock),
                    .identity = *std::move(identity),
                    .store = std::move(store),

@@ -245,7 +245,7 @@ TEST_F(Elastic, SignalsThatAreNotListedEndNothing) {
 // What a coordinator has agreed to holds for the next one, and what it did not
 // hear of is asked for again.
 TEST_F(Elastic, APauseAndAStopOutliveTheCoordinator) {
-  const auto settings = Settings({"run.steps=4000", "checkpoint.every=200"});
+  const auto settings = Settings({"run.steps=6000", "checkpoint.every=200"});
   MustTrain("undisturbed",
             settings + std::vector<std::string>{"--workers", "1"});
   const auto control = [&](const char* verb) {

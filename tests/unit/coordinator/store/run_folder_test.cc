@@ -143,6 +143,25 @@ TEST(RunFolder, WhatAKilledCoordinatorLeftIsRemoved) {
   EXPECT_FALSE(std::filesystem::exists(dir / "coordinator.json"));
 }
 
+// One that was killed between its store and its file.
+TEST(RunFolder, ADecisionOfTheStoreIsInTheFileAfterwards) {
+  TempDir dir;
+  const std::string path = dir / "events.jsonl";
+  {
+    ASSERT_OK_AND_ASSIGN(const RunFolder folder,
+                         RunFolder::Take(dir.path(), Config(), kData, false));
+    ASSERT_THAT(folder.store->AddDecision({1700000000.123456789, "a", "b"}),
+                IsOk());
+  }
+  for (int life = 0; life < 2; ++life) {
+    ASSERT_THAT(RunFolder::Take(dir.path(), Config(), kData, true).status(),
+                IsOk());
+  }
+  ASSERT_OK_AND_ASSIGN(const std::string text, io::ReadFile(path));
+  EXPECT_THAT(text, ::testing::MatchesRegex(
+                        "\\{[^\n]*\"what\":\"a\",\"reason\":\"b\"\\}\n"));
+}
+
 TEST(RunFolder, TwoRunsOfOneConfigDiffer) {
   TempDir dir;
   ASSERT_OK_AND_ASSIGN(const RunFolder a,
