@@ -20,6 +20,9 @@
 namespace gimbal::cli {
 namespace {
 
+constexpr base::Seconds kPrompt(0.8);
+constexpr base::Seconds kPatience(3);
+
 absl::StatusOr<std::string> AddressOf(const Target& target) {
   if (!target.coordinator.empty()) return target.coordinator;
   if (!target.run_dir.empty()) return CoordinatorAddress(target.run_dir);
@@ -27,9 +30,25 @@ absl::StatusOr<std::string> AddressOf(const Target& target) {
       "say which run: --run-dir DIR or --coordinator HOST:PORT");
 }
 
-absl::Status PrintOnce(const AdminClient& client, bool json) {
+// Says within a second that the coordinator hangs; it may only be slow.
+absl::StatusOr<v1::GetStatusResponse> AskOnce(const AdminClient& client,
+                                              const std::string& address) {
+  const base::SteadyTime begin = base::Clock::Real().Now();
+  const auto at_once = client.GetStatus(kPrompt);
+  if (at_once.ok() || base::Clock::Real().Now() - begin < kPrompt) {
+    return at_once;
+  }
+  std::fprintf(stderr,
+               "the coordinator at %s has not answered for %.1f s: it hangs, "
+               "or its machine is overloaded; asks again\n",
+               address.c_str(), kPrompt.count());
+  return client.GetStatus(kPatience);
+}
+
+absl::Status PrintOnce(const AdminClient& client, const std::string& address,
+                       bool json) {
   GIMBAL_ASSIGN_OR_RETURN(const v1::GetStatusResponse status,
-                          client.GetStatus());
+                          AskOnce(client, address));
   const std::string text =
       json ? coordinator::StatusJson(status, /*pretty=*/true)
            : StatusReport(status);
@@ -65,7 +84,7 @@ absl::Status ShowStatus(const StatusOptions& options) {
                           ClientCredentials(options.target.run_dir));
   const AdminClient client(address, credentials);
   return options.watch ? WatchRun(client, address, options.json)
-                       : PrintOnce(client, options.json);
+                       : PrintOnce(client, address, options.json);
 }
 
 absl::Status SendCommand(const Target& target, v1::CommandRequest request) {

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "tests/support/environment.h"
 #include "tests/support/free_port.h"
 #include "tests/support/train_fixture.h"
 
@@ -23,6 +24,7 @@ using test_support::CountOf;
 using test_support::Difference;
 using test_support::FreePort;
 using test_support::ReadText;
+using test_support::SlowStages;
 
 // Programs that see an empty folder, of their own, in the place of another.
 std::vector<std::string> Without(const std::string& folder) {
@@ -110,12 +112,15 @@ TEST_F(CoordinatorStore, WorkersNeedNoFolderOfTheRun) {
 // the same run.
 TEST_F(CoordinatorStore, TheStoreMayChangeInTheMiddle) {
   MustTrain("undisturbed", {"--workers", "1", "--set", "run.steps=1500"});
-  Command command(
-      TrainArguments("changed", {"--workers", "4", "--set", "run.steps=1500",
-                                 "--set", "checkpoint.store=coordinator"}));
-  ASSERT_TRUE(WaitForRows(command, "changed", 100));
-  command.Signal(SIGINT);
-  ASSERT_EQ(command.Wait(seconds(120)).exit_code, 4);
+  {
+    const SlowStages pace;
+    Command command(
+        TrainArguments("changed", {"--workers", "4", "--set", "run.steps=1500",
+                                   "--set", "checkpoint.store=coordinator"}));
+    ASSERT_TRUE(WaitForRows(command, "changed", 100));
+    command.Signal(SIGINT);
+    ASSERT_EQ(command.Wait(seconds(120)).exit_code, 4);
+  }
   const CommandResult resumed = test_support::Run(
       {"gimbal", "train", "--run-dir", folder_ / "changed", "--resume",
        "--workers", "2", "--set", "checkpoint.store=shared"});

@@ -15,6 +15,7 @@
 #include <set>
 #include <thread>
 
+#include "tests/support/environment.h"
 #include "tests/support/free_port.h"
 #include "tests/support/train_fixture.h"
 
@@ -30,6 +31,7 @@ using test_support::CountOf;
 using test_support::Difference;
 using test_support::FreePort;
 using test_support::ReadText;
+using test_support::SlowStages;
 
 std::vector<std::string> Settings(const std::vector<std::string>& settings) {
   std::vector<std::string> argv;
@@ -245,7 +247,7 @@ TEST_F(Elastic, SignalsThatAreNotListedEndNothing) {
 // What a coordinator has agreed to holds for the next one, and what it did not
 // hear of is asked for again.
 TEST_F(Elastic, APauseAndAStopOutliveTheCoordinator) {
-  const auto settings = Settings({"run.steps=6000", "checkpoint.every=200"});
+  const auto settings = Settings({"run.steps=3000", "checkpoint.every=200"});
   MustTrain("undisturbed",
             settings + std::vector<std::string>{"--workers", "1"});
   const auto control = [&](const char* verb) {
@@ -259,6 +261,7 @@ TEST_F(Elastic, APauseAndAStopOutliveTheCoordinator) {
       std::this_thread::sleep_for(milliseconds(10));
     }
   };
+  auto pace = std::make_unique<SlowStages>();
   auto command = std::make_unique<Command>(TrainArguments(
       "told", settings + std::vector<std::string>{"--workers", "4"}));
   ASSERT_TRUE(WaitForRows(*command, "told", 120));
@@ -284,6 +287,7 @@ TEST_F(Elastic, APauseAndAStopOutliveTheCoordinator) {
   std::this_thread::sleep_for(milliseconds(500));
   kill(coordinator, SIGKILL);
   EXPECT_EQ(command->Wait(seconds(60)).exit_code, 4);
+  pace.reset();
   MustTrain("told", settings + std::vector<std::string>{"--resume"});
   EXPECT_EQ(Difference(NumbersOf("told"), NumbersOf("undisturbed")), "");
 }

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "tests/support/command.h"
+#include "tests/support/environment.h"
 #include "tests/support/train_fixture.h"
 
 namespace gimbal {
@@ -26,6 +27,7 @@ using test_support::CountOf;
 using test_support::Difference;
 using test_support::Numbers;
 using test_support::ReadText;
+using test_support::SlowStages;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::Gt;
@@ -153,6 +155,7 @@ TEST_F(Train, InterruptedRunsStopAtACheckpointAndResume) {
   resume.push_back("--resume");
   MustTrain("whole", longer);
   for (const std::string run : {"stopped", "drained"}) {
+    auto pace = std::make_unique<SlowStages>();
     Command command(TrainArguments(run, longer));
     ASSERT_TRUE(WaitForRows(command, run, 20)) << Logs(run);
     if (run == "stopped") {
@@ -164,6 +167,7 @@ TEST_F(Train, InterruptedRunsStopAtACheckpointAndResume) {
     }
     const CommandResult ended = command.Wait(std::chrono::seconds(60));
     EXPECT_EQ(ended.exit_code, 4) << ended.output << Logs(run);
+    pace.reset();
     MustTrain(run, resume);
     EXPECT_EQ(Difference(NumbersOf(run), NumbersOf("whole")), "") << run;
   }

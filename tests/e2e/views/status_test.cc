@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "tests/support/command.h"
+#include "tests/support/environment.h"
 #include "tests/support/train_fixture.h"
 
 namespace gimbal {
@@ -22,6 +23,7 @@ using std::chrono::seconds;
 using test_support::BinaryPath;
 using test_support::Command;
 using test_support::CommandResult;
+using test_support::Environment;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -78,10 +80,25 @@ TEST_F(StatusOfARun, NamesTheStageThatHangsWithinASecond) {
   EXPECT_EQ(train.Wait(seconds(60)).exit_code, 4);
 }
 
+// It may also be the coordinator itself.
+TEST_F(StatusOfARun, SaysWithinASecondThatTheCoordinatorHangs) {
+  Command train(LongRun("silent"));
+  ASSERT_TRUE(WaitForRows(train, "silent", 5));
+  const int coordinator = CoordinatorPid("silent");
+  ASSERT_GT(coordinator, 0);
+  kill(coordinator, SIGSTOP);
+  const CommandResult silent = Gimbal("status", "silent");
+  kill(coordinator, SIGCONT);
+  EXPECT_THAT(silent.output, HasSubstr("has not answered for 0.8 s"));
+  EXPECT_THAT(silent.output, HasSubstr("no answer from a coordinator at"));
+  EXPECT_NE(silent.exit_code, 0);
+  EXPECT_EQ(Gimbal("stop", "silent").exit_code, 0);
+  EXPECT_EQ(train.Wait(seconds(60)).exit_code, 4);
+}
+
 TEST_F(StatusOfARun, IsWatchedInAPipeAndOnANarrowTerminal) {
-  setenv("GIMBAL_STAGE_SECONDS", "0.02", 1);
+  const Environment length("GIMBAL_STAGE_SECONDS", "0.02");
   Command train(LongRun("watched"));
-  unsetenv("GIMBAL_STAGE_SECONDS");
   ASSERT_TRUE(WaitForRows(train, "watched", 5));
   const std::string watch = BinaryPath("gimbal") +
                             " status --watch --run-dir " +

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "tests/support/command.h"
+#include "tests/support/environment.h"
 #include "tests/support/train_fixture.h"
 
 namespace gimbal {
@@ -34,21 +35,11 @@ using test_support::Command;
 using test_support::CommandResult;
 using test_support::CountOf;
 using test_support::Difference;
+using test_support::Environment;
 using test_support::ReadText;
 using ::testing::HasSubstr;
 
 constexpr int kStages = 4;
-
-class Environment {
- public:
-  Environment(const char* name, const char* value) : name_(name) {
-    setenv(name, value, 1);
-  }
-  ~Environment() { unsetenv(name_); }
-
- private:
-  const char* name_;
-};
 
 // What is started meanwhile goes ahead of other programs.
 class Urgency {
