@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
+#include "common/base/duration.h"
 #include "common/base/log.h"
 #include "common/base/process.h"
 #include "common/base/status_macros.h"
@@ -39,6 +40,11 @@
 
 namespace gimbal::coordinator {
 namespace {
+
+std::chrono::milliseconds Lease(const v1::ClusterSection& cluster) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+      base::SecondsOf(cluster.lease()));
+}
 
 using std::chrono::milliseconds;
 
@@ -152,7 +158,8 @@ absl::Status Coordinator::Impl::BindPorts() {
   GIMBAL_ASSIGN_OR_RETURN(server,
                           rpc::Server::Start({.address = cluster.listen(),
                                               .services = services,
-                                              .credentials = credentials}));
+                                              .credentials = credentials,
+                                              .patience = Lease(cluster)}));
   return absl::OkStatus();
 }
 

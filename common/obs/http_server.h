@@ -52,12 +52,13 @@ using HttpHandler = std::function<HttpResponse(std::string_view query)>;
 
 class HttpServer {
  public:
-  static constexpr int kThreads = 6;
+  // As many clients as may be slow at once without anybody waiting for them.
+  static constexpr int kThreads = 48;
   // Connections that wait for a thread.
   static constexpr int kQueue = 32;
   // Request line and headers.
   static constexpr int kMaxRequestBytes = 8192;
-  static constexpr std::chrono::milliseconds kRequestTimeout{5000};
+  static constexpr std::chrono::milliseconds kRequestTimeout{2000};
 
   // `address` is host:port; port 0 picks a free one. UNAVAILABLE, naming the
   // address, when it cannot be listened on.

@@ -5,6 +5,7 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
+#include <algorithm>
 #include <mutex>
 #include <utility>
 
@@ -30,8 +31,10 @@ void EnablePluginsOnce() {
 constexpr int kHandshakeMs = 5000;
 constexpr int kWithoutCallMs = 20000;
 constexpr int kMaxStreams = 64;
+constexpr int64_t kMaxPatienceMs = 24 * 3600 * 1000;
 
-void SetArguments(grpc::ServerBuilder& builder) {
+void SetArguments(grpc::ServerBuilder& builder,
+                  std::chrono::milliseconds patience) {
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
                              kHandshakeMs);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kWithoutCallMs);
@@ -40,7 +43,10 @@ void SetArguments(grpc::ServerBuilder& builder) {
   // The counterpart of the clients' keepalive; without it their pings would be
   // answered with ENHANCE_YOUR_CALM.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs);
+  builder.AddChannelArgument(
+      GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+      static_cast<int>(
+          std::clamp<int64_t>(patience.count(), kKeepaliveMs, kMaxPatienceMs)));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(
       GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kKeepaliveMs / 2);
@@ -69,7 +75,7 @@ absl::StatusOr<Server> Server::Start(const Options& options) {
   GIMBAL_ASSIGN_OR_RETURN(auto acceptor, Acceptor::Listen(options.address));
   EnablePluginsOnce();
   grpc::ServerBuilder builder;
-  SetArguments(builder);
+  SetArguments(builder, options.patience);
   auto external = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
       options.credentials.ForServer());

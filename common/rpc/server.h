@@ -36,6 +36,9 @@ class Server {
     std::string address;  // host:port; port 0 picks a free one
     std::vector<grpc::Service*> services;
     Credentials credentials;
+    // The least silence after which a client's connection is given up; at
+    // least 10 s. Whoever has a lease longer than that loses only that.
+    std::chrono::milliseconds patience{0};
   };
 
   // INVALID_ARGUMENT for an address that is not host:port, FAILED_PRECONDITION

@@ -16,6 +16,7 @@
 #include "common/rpc/status_conversion.h"
 #include "coordinator/checkpoint/catalogue.h"
 #include "coordinator/cli/format.h"
+#include "coordinator/cli/run_summary.h"
 #include "gimbal/v1/admin_service.grpc.pb.h"
 
 namespace gimbal::cli {
@@ -36,6 +37,12 @@ absl::Status ToStatus(const grpc::Status& status, const std::string& address) {
       "(GIMBAL_TLS_CA, GIMBAL_TLS_CERT, GIMBAL_TLS_KEY)?"));
 }
 
+// Why it ended, when it did.
+std::string Reason(const std::string& run_dir) {
+  const absl::StatusOr<RunSummary> summary = ReadRunSummary(run_dir);
+  return summary.ok() ? absl::StrCat(": it ended: ", summary->exit_reason) : "";
+}
+
 bool IsFinished(const std::string& run_dir) {
   const auto config = config::LoadRunConfig(run_dir + "/config.yaml", {});
   if (!config.ok()) return false;
@@ -53,10 +60,9 @@ absl::Status NotServed(const std::string& run_dir) {
         "` and `gimbal compare` show what came of it"));
   }
   return absl::NotFoundError(absl::StrCat(
-      run_dir,
-      ": no coordinator serves this run now (no coordinator.json); "
-      "`gimbal train --run-dir ",
-      dir, " --resume` goes on with it"));
+      run_dir, ": no coordinator serves this run now (no coordinator.json)",
+      Reason(run_dir), "; `gimbal train --run-dir ", dir,
+      " --resume` goes on with it"));
 }
 
 }  // namespace

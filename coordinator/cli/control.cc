@@ -14,6 +14,7 @@
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/progress.h"
 #include "coordinator/cli/run_follower.h"
+#include "coordinator/cli/run_summary.h"
 #include "coordinator/cli/signals.h"
 #include "coordinator/service/status_json.h"
 
@@ -22,6 +23,7 @@ namespace {
 
 constexpr base::Seconds kPrompt(0.8);
 constexpr base::Seconds kPatience(3);
+constexpr base::Seconds kSilence(2);
 
 absl::StatusOr<std::string> AddressOf(const Target& target) {
   if (!target.coordinator.empty()) return target.coordinator;
@@ -34,15 +36,28 @@ absl::StatusOr<std::string> AddressOf(const Target& target) {
 absl::StatusOr<v1::GetStatusResponse> AskOnce(const AdminClient& client,
                                               const std::string& address) {
   const base::SteadyTime begin = base::Clock::Real().Now();
-  const auto at_once = client.GetStatus(kPrompt);
-  if (at_once.ok() || base::Clock::Real().Now() - begin < kPrompt) {
-    return at_once;
-  }
+  auto answer = client.GetStatus(kPrompt);
+  // Whoever refuses does so at once.
+  if (answer.ok() || base::Clock::Real().Now() - begin < kPrompt) return answer;
   std::fprintf(stderr,
                "the coordinator at %s has not answered for %.1f s: it hangs, "
                "or its machine is overloaded; asks again\n",
                address.c_str(), kPrompt.count());
-  return client.GetStatus(kPatience);
+  answer = client.GetStatus(kPatience);
+  if (!absl::IsUnavailable(answer.status())) return answer;
+  return absl::UnavailableError(absl::StrCat(
+      "the coordinator at ", address, " has not answered for ",
+      (kPrompt + kPatience).count(), " s: its process hangs or its host is ",
+      "away; a `gimbal train` that watches it starts it again by itself, else ",
+      "kill it and start it again, its workers wait for it"));
+}
+
+// How a run ended that nobody serves any more.
+absl::Status PrintEnd(const std::string& run_dir) {
+  GIMBAL_ASSIGN_OR_RETURN(const RunSummary summary, ReadRunSummary(run_dir));
+  std::printf("%s: the run has ended: %s\n\n%s", run_dir.c_str(),
+              summary.exit_reason.c_str(), FormatSummary(summary).c_str());
+  return absl::OkStatus();
 }
 
 absl::Status PrintOnce(const AdminClient& client, const std::string& address,
@@ -62,6 +77,7 @@ absl::Status WatchRun(const AdminClient& client, const std::string& address,
   const SignalQueue signals;
   Display display(Display::OnTerminal(), /*log_every=*/1);
   RunFollower follower(address);
+  base::SteadyTime answered = base::Clock::Real().Now();
   while (true) {
     const base::SteadyTime now = base::Clock::Real().Now();
     GIMBAL_ASSIGN_OR_RETURN(const auto status,
@@ -73,13 +89,24 @@ absl::Status WatchRun(const AdminClient& client, const std::string& address,
     } else if (status) {
       display.Show(*status, now);
     }
+    if (status) answered = now;
+    if (now - answered >= kSilence && !json) {
+      answered = now;
+      display.Note(absl::StrCat("the coordinator at ", address,
+                                " does not answer; asks again"));
+    }
     if (status && status->has_exit_code()) return absl::OkStatus();
     if (IsStop(signals.Wait(std::chrono::seconds(1)))) return absl::OkStatus();
   }
 }
 
 absl::Status ShowStatus(const StatusOptions& options) {
-  GIMBAL_ASSIGN_OR_RETURN(const std::string address, AddressOf(options.target));
+  const absl::StatusOr<std::string> found = AddressOf(options.target);
+  if (absl::IsNotFound(found.status()) && !options.json &&
+      PrintEnd(options.target.run_dir).ok()) {
+    return absl::OkStatus();
+  }
+  GIMBAL_ASSIGN_OR_RETURN(const std::string address, found);
   GIMBAL_ASSIGN_OR_RETURN(const rpc::Credentials credentials,
                           ClientCredentials(options.target.run_dir));
   const AdminClient client(address, credentials);

@@ -193,7 +193,8 @@ TEST_F(Elastic, TwoClustersOfOneHostDoNotMeet) {
   EXPECT_TRUE(Summary("b").at("recoveries").empty());
 }
 
-// A checkpoint whose write hangs for 20 s holds training up, and is no death.
+// A checkpoint whose write hangs for 20 s holds training up, and is no death;
+// nor is a process that hangs for less than a long lease.
 TEST_F(Elastic, ASlowDiskIsNoDeath) {
   const auto settings = Settings({"run.steps=1200", "checkpoint.every=400"});
   MustTrain("undisturbed",
@@ -207,7 +208,17 @@ TEST_F(Elastic, ASlowDiskIsNoDeath) {
   const std::string pipe = layers + "/layer-003.safetensors.tmp";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   ASSERT_TRUE(WaitForRows(command, "slow", 795));
-  std::this_thread::sleep_for(seconds(20));
+  Command patient(TrainArguments(
+      "patient", settings + Settings({"cluster.lease=60s"}) +
+                     std::vector<std::string>{"--workers", "2"}));
+  ASSERT_TRUE(WaitForRows(patient, "patient", 5));
+  const int hung = WorkerPids("patient").at(1);
+  kill(hung, SIGSTOP);
+  std::this_thread::sleep_for(seconds(23));
+  kill(hung, SIGCONT);
+  EXPECT_EQ(patient.Wait(seconds(60)).exit_code, 0);
+  EXPECT_TRUE(Summary("patient").at("recoveries").empty())
+      << Summary("patient").at("recoveries");
   EXPECT_TRUE(command.Running());
   {
     std::ifstream reader(pipe, std::ios::binary);

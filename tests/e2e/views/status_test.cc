@@ -90,10 +90,18 @@ TEST_F(StatusOfARun, SaysWithinASecondThatTheCoordinatorHangs) {
   const CommandResult silent = Gimbal("status", "silent");
   kill(coordinator, SIGCONT);
   EXPECT_THAT(silent.output, HasSubstr("has not answered for 0.8 s"));
-  EXPECT_THAT(silent.output, HasSubstr("no answer from a coordinator at"));
+  EXPECT_THAT(silent.output, HasSubstr("its process hangs or its host"));
   EXPECT_NE(silent.exit_code, 0);
   EXPECT_EQ(Gimbal("stop", "silent").exit_code, 0);
   EXPECT_EQ(train.Wait(seconds(60)).exit_code, 4);
+  // And how a run ended that nobody serves.
+  const CommandResult ended = Gimbal("status", "silent");
+  EXPECT_EQ(ended.exit_code, 0) << ended.output;
+  EXPECT_THAT(ended.output,
+              AllOf(HasSubstr("the run has ended: "),
+                    HasSubstr("committed checkpoint of update"),
+                    HasSubstr("staleness mean")));
+  EXPECT_THAT(Gimbal("pause", "silent").output, HasSubstr("it ended: "));
 }
 
 TEST_F(StatusOfARun, IsWatchedInAPipeAndOnANarrowTerminal) {

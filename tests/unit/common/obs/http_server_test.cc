@@ -87,12 +87,29 @@ TEST(HttpServer, RefusesARequestThatIsTooLong) {
 TEST(HttpServer, OutlivesClientsThatHoldAllItsConnections) {
   ASSERT_OK_AND_ASSIGN(auto server, HttpServer::Start("127.0.0.1:0"));
   std::deque<HttpConnection> slow;
-  for (int i = 0; i < HttpServer::kThreads; ++i) {
+  for (int i = 0; i < HttpServer::kThreads + 8; ++i) {
     slow.emplace_back(server->address());
     // Half a request, or none at all.
     if (i % 2 == 0) slow.back().Send("GET /metrics HTTP/1.0\r\n");
   }
+  const auto begin = std::chrono::steady_clock::now();
   EXPECT_THAT(HttpGet(server->address(), "/metrics"), HasSubstr(" 200 "));
+  // A probe of Kubernetes waits for 5 s.
+  EXPECT_LT(std::chrono::steady_clock::now() - begin,
+            2 * HttpServer::kRequestTimeout);
+}
+
+TEST(HttpServer, KeepsNobodyWaitingForFortySlowClients) {
+  ASSERT_OK_AND_ASSIGN(auto server, HttpServer::Start("127.0.0.1:0"));
+  std::deque<HttpConnection> slow;
+  for (int i = 0; i < 40; ++i) {
+    slow.emplace_back(server->address());
+    slow.back().Send("GET /metrics HTTP/1.0\r\n");
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_THAT(HttpGet(server->address(), "/metrics"), HasSubstr(" 200 "));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin,
+            HttpServer::kRequestTimeout);
 }
 
 }  // namespace
