@@ -1,7 +1,10 @@
 # Flags of every target of ours. Dependencies are found, never built, so these
 # flags reach our own code alone.
 option(GIMBAL_TESTS "Build the tests and benchmarks" ON)
+option(GIMBAL_SERVICES
+       "Build the programs; OFF: the numeric core alone, without gRPC and storage" ON)
 option(GIMBAL_CUDA "Build libgimbal_cuda.so (needs the CUDA toolkit)" OFF)
+option(GIMBAL_WERROR "Warnings are errors; OFF for a compiler that nobody has tried" ON)
 set(GIMBAL_SANITIZER "" CACHE STRING
     "address (with undefined), thread, fuzzer (clang; with the former) or empty")
 
@@ -26,9 +29,13 @@ endif()
 
 add_library(gimbal_flags INTERFACE)
 target_include_directories(gimbal_flags INTERFACE "${PROJECT_SOURCE_DIR}")
+if(GIMBAL_WERROR)
+  set(werror -Werror)
+  set(cuda_werror -Werror=all-warnings)
+endif()
 target_compile_options(gimbal_flags INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror -Wno-missing-field-initializers>
-  $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings -Xcompiler=-Wall,-Wextra,-Wno-missing-field-initializers>)
+  "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;${werror};-Wno-missing-field-initializers>"
+  "$<$<COMPILE_LANGUAGE:CUDA>:${cuda_werror};-Xcompiler=-Wall,-Wextra,-Wno-missing-field-initializers>")
 
 # A target that includes gRPC or protobuf headers cannot be instrumented by
 # TSan: Debian's libraries are not, and every inline function of theirs would

@@ -140,7 +140,7 @@ class LocalPipeline {
         result_.status.Update(LoadStage(*WorkerOf(s).checkpoints,
                                         options_.start, &runner->state()));
       } else {
-        runner->state().Initialize(options_.seed, 0.3);
+        runner->state().Initialize(options_.seed, options_.init_std);
       }
       WorkerOf(s).runners.push_back(std::move(runner));
     }

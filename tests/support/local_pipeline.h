@@ -39,6 +39,7 @@ struct PipelineOptions {
   int refresh_period = 5;
   int microbatch = 3;
   uint64_t seed = 7;
+  double init_std = 0.3;
   int workers = 1;
   int64_t updates = 12;
   // Updates of the whole run when it should stop earlier, at `updates`; 0:

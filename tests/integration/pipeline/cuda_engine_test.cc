@@ -1,15 +1,13 @@
-// A whole pipeline whose stages compute on CUDA, on the host layer: the CPU's
-// losses, and one run, one sequence of numbers.
+// A whole pipeline whose stages compute on CUDA: the CPU's losses, and one run,
+// one sequence of numbers.
 #include "worker/pipeline/cuda/cuda_engine.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <map>
 #include <string>
 
-#include "tests/cuda_host/device.h"
-#include "tests/cuda_host/ranges.h"
+#include "tests/support/device_order.h"
 #include "tests/support/local_pipeline.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
@@ -98,19 +96,6 @@ TEST(CudaEngine, HasTheCpusLossesWithAnyModel) {
   ExpectCpuLosses(options, 1e-4);
 }
 
-TEST(CudaEngine, NamesWhatItDoesInTheTimelinesOfTools) {
-  PipelineOptions options = Options(ScheduleKind::kAsync1F1B, 2, 1);
-  options.updates = 5;
-  cuda_host::TakeRanges();
-  RunWell(options);
-  // The first stage hands its output over.
-  EXPECT_EQ(
-      cuda_host::TakeRanges(),
-      (std::map<std::string, int64_t>{
-          {"forward", 10}, {"send", 5}, {"backward", 10}, {"update", 10}}));
-  EXPECT_EQ(cuda_host::OpenRanges(), 0);
-}
-
 // Square matrices: with a smaller side the first gradients leave a part of the
 // larger one's basis open, which is then a matter of rounding.
 TEST(CudaEngine, HasTheCpusLossesWithRotation) {
@@ -132,12 +117,12 @@ TEST(CudaEngine, OneWorkerAndFourHaveTheSameBits) {
   for (const auto& [kind, optimizer] :
        {std::pair(ScheduleKind::kAsync1F1B, OptimizerKind::kBasisRotation),
         std::pair(ScheduleKind::k1F1B, OptimizerKind::kMuon)}) {
-    cuda_host::SetSeed(1);
+    SetDeviceOrder(1);
     PipelineOptions options = Options(kind, 4, 1);
     options.optimizer.kind = optimizer;
     options.updates = 8;
     const PipelineResult one = RunWell(options);
-    cuda_host::SetSeed(2);
+    SetDeviceOrder(2);
     options.workers = 4;
     const PipelineResult four = RunWell(options);
     EXPECT_TRUE(one.SameNumbers(four));

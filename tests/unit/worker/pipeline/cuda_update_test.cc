@@ -1,4 +1,4 @@
-// The update rule on CUDA, on the host layer, against the CPU's, update by
+// The update rule on CUDA against the CPU's, update by
 // update: weights, predicted and corrected weights, and every tensor of the
 // state. After each update the device gets the CPU's state, so that a
 // difference cannot grow.
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/cuda_host/device.h"
+#include "tests/support/device_order.h"
 #include "tests/unit/worker/optim/optim_test_util.h"
 
 namespace gimbal::worker {
@@ -326,7 +326,7 @@ TEST(CudaUpdate, HasTheSameBitsUnderAnyOrderOfTheDevice) {
   for (const auto source : {RotationSource::kSecond, kFirst}) {
     Floats first;
     for (uint64_t seed = 0; seed < 20; ++seed) {
-      cuda_host::SetSeed(seed);
+      test_support::SetDeviceOrder(seed);
       const cuda::Stream stream;
       cuda::Gemm gemm;
       CudaUpdate update(Rotation({.source = source}), table, stream.get(),

@@ -75,8 +75,8 @@ inline void ExpectClose(const Floats& actual, const Doubles& expected,
   }
 }
 
-// Runs `op` under 20 orders of threads, blocks and streams where the device has
-// them; they must not show in a single bit.
+// Runs `op` under 20 orders of threads, blocks and streams (device_order.h); they
+// must not show in a single bit.
 Floats UnderAllSeeds(const std::function<Floats(const Stream&)>& op);
 
 inline Floats Joined(std::initializer_list<Floats> parts) {

@@ -1,5 +1,4 @@
-// The seeds of tests/cuda_host.
-#include "tests/cuda_host/device.h"
+#include "tests/support/device_order.h"
 #include "tests/unit/worker/compute/cuda/device_array.h"
 
 namespace gimbal::compute::cuda {
@@ -7,7 +6,7 @@ namespace gimbal::compute::cuda {
 Floats UnderAllSeeds(const std::function<Floats(const Stream&)>& op) {
   Floats first;
   for (uint64_t seed = 0; seed < 20; ++seed) {
-    cuda_host::SetSeed(seed);
+    test_support::SetDeviceOrder(seed);
     const Stream stream;
     const Floats values = op(stream);
     if (seed == 0) first = values;

@@ -1,0 +1,265 @@
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <new>
+#include <optional>
+#include <vector>
+
+#include "common/base/random.h"
+#include "tests/gpu/bench.h"
+#include "worker/compute/cuda/check.h"
+#include "worker/pipeline/cuda/cuda_engine.h"
+
+namespace gimbal::gpu {
+namespace {
+
+using worker::ModelSpec;
+using worker::OptimizerKind;
+
+constexpr int64_t kTokensPerUpdate = 1 << 19;  // of the comparison of rules
+constexpr int kRefreshPeriod = 10;             // the config's default
+
+ModelSpec Tiny(ModelSpec model) {
+  return {.layers = std::min(model.layers, 2),
+          .hidden = 16,
+          .heads = 2,
+          .context = 8,
+          .vocab = 32,
+          .mlp_hidden = 64};
+}
+
+// Of forward and backward, per token: 6 per weight of a product, and 6 context
+// hidden per layer for attention, of which the half above the diagonal is not
+// counted. Embeddings, norms and what is computed again do not count.
+double FlopsPerToken(const ModelSpec& m) {
+  const double c = m.hidden;
+  const double weights =
+      m.layers * (4 * c * c + 2 * c * m.mlp_hidden) + c * m.vocab;
+  return 6 * (weights + m.layers * c * m.context);
+}
+
+// Seconds until the device is done with what `enqueue` gives it.
+template <typename F>
+double SecondsOf(const F& enqueue) {
+  GIMBAL_CUDA_CHECK(cudaDeviceSynchronize());
+  const auto start = std::chrono::steady_clock::now();
+  enqueue();
+  GIMBAL_CUDA_CHECK(cudaDeviceSynchronize());
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+struct Phases {
+  double forward = 0, backward = 0, update = 0;
+  double sum() const { return forward + backward + update; }
+  Phases& operator+=(const Phases& other) {
+    forward += other.forward;
+    backward += other.backward;
+    update += other.update;
+    return *this;
+  }
+  Phases& operator/=(double n) {
+    forward /= n;
+    backward /= n;
+    update /= n;
+    return *this;
+  }
+};
+
+// The whole model as one stage, on random tokens.
+class Trainer {
+ public:
+  Trainer(const ModelSpec& model, OptimizerKind kind, int microbatch,
+          int accumulate)
+      : spec_{.model = model,
+              .blocks = model.layers,
+              .first = true,
+              .last = true,
+              .microbatch = microbatch},
+        accumulate_(accumulate),
+        table_(worker::ParameterTable::ForStage(spec_)),
+        engine_(worker::MakeCudaEngine(
+            {spec_,
+             {.optimizer = {.kind = kind},
+              .lr = {.kind = worker::LrKind::kConstant, .peak = 1e-4},
+              .clip = 1}})),
+        weights_(engine_->Allocate(table_.size())),
+        grads_(engine_->Allocate(table_.size())) {
+    engine_->MakeSlots(1);
+    std::vector<float> values(static_cast<size_t>(table_.size()));
+    table_.Initialize(1, model.init_std, values.data());
+    engine_->Write(values.data(), table_.size(), weights_);
+    for (int64_t i = 0; i < int64_t{microbatch} * model.context; ++i) {
+      tokens_.push_back(static_cast<int32_t>(
+          base::RandomBits(2, 0, static_cast<uint64_t>(i)) %
+          static_cast<uint64_t>(model.vocab)));
+    }
+  }
+
+  int64_t tokens() const {
+    return static_cast<int64_t>(tokens_.size()) * accumulate_;
+  }
+  double loss() const { return loss_; }
+
+  Phases Step() {
+    Phases phases;
+    engine_->Zero(table_.size(), grads_);
+    for (int i = 0; i < accumulate_; ++i) {
+      phases.forward += SecondsOf([&] {
+        engine_->Forward(weights_, {.tokens = tokens_, .targets = tokens_}, 0);
+        loss_ = engine_->Loss(0);
+      });
+      phases.backward += SecondsOf([&] {
+        engine_->Backward(weights_, nullptr, 1.0 / accumulate_, 0, grads_,
+                          nullptr);
+      });
+    }
+    phases.update = SecondsOf([&] { Update(false); });
+    return phases;
+  }
+
+  // What the runner of a stage does at an update.
+  void Update(bool refresh) {
+    double squares = 0;
+    for (const double sum : engine_->LayerSquareSums(grads_)) squares += sum;
+    engine_->Apply({.update = ++update_,
+                    .square_sum = squares,
+                    .refresh = refresh,
+                    .old_weights = weights_,
+                    .new_weights = weights_,
+                    .grads = grads_});
+    finite_ = finite_ && engine_->AllFinite(table_.size(), weights_);
+  }
+  bool finite() const { return finite_ && std::isfinite(loss_); }
+
+ private:
+  const worker::StageSpec spec_;
+  const int accumulate_;
+  const worker::ParameterTable table_;
+  const std::unique_ptr<worker::StageEngine> engine_;
+  float* const weights_;
+  float* const grads_;
+  std::vector<int32_t> tokens_;
+  int64_t update_ = 0;
+  double loss_ = 0;
+  bool finite_ = true;
+};
+
+// With the largest microbatch that the device has memory for.
+std::unique_ptr<Trainer> MakeTrainer(const ModelSpec& model, OptimizerKind kind,
+                                     int samples, int microbatch) {
+  for (; microbatch >= 1; microbatch /= 2) {
+    try {
+      return std::make_unique<Trainer>(model, kind, microbatch,
+                                       samples / microbatch);
+    } catch (const std::bad_alloc&) {
+      cudaGetLastError();  // it is dealt with
+    }
+  }
+  return nullptr;
+}
+
+double Now() {
+  return std::chrono::duration<double>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+void PrintStep(const char* name, const Trainer& trainer, const Device& device,
+               double flops_per_token, const Phases& mean, int steps) {
+  const double tokens = static_cast<double>(trainer.tokens());
+  const double flops = tokens * flops_per_token / mean.sum();
+  std::printf(
+      "| %s | %lld | %d | %.1f | %.0f | %.2f | %.1f%% | %.1f%% | %.1f%% | "
+      "%.1f%% | %.3f |\n",
+      name, static_cast<long long>(trainer.tokens()), steps, 1e3 * mean.sum(),
+      tokens / mean.sum(), 1e-12 * flops, 100 * flops / device.peak_flops,
+      100 * mean.forward / mean.sum(), 100 * mean.backward / mean.sum(),
+      100 * mean.update / mean.sum(), trainer.loss());
+}
+
+struct Measured {
+  Phases mean;
+  int64_t tokens = 0;
+};
+
+// Prints the table of AdamW's steps; nothing when the model does not fit.
+std::optional<Measured> MeasureSteps(const char* name, const ModelSpec& model,
+                                     const Device& device,
+                                     const BenchOptions& options) {
+  const auto trainer = MakeTrainer(model, OptimizerKind::kAdamW,
+                                   options.tiny ? 2 : 64, options.tiny ? 1 : 8);
+  if (trainer == nullptr) return std::nullopt;
+  trainer->Step();
+  trainer->Step();  // records the graphs
+  const double start = Now();
+  const int most = options.tiny ? 2 : 10;
+  Phases mean;
+  int steps = 0;
+  do {
+    mean += trainer->Step();
+    ++steps;
+  } while (steps < most && Now() - start < options.seconds / 2);
+  mean /= steps;
+  std::printf(
+      "| model | tokens | steps | ms | tokens/s | TFLOP/s | MFU | forward | "
+      "backward | update | loss |\n"
+      "|---|---|---|---|---|---|---|---|---|---|---|\n");
+  PrintStep(name, *trainer, device, FlopsPerToken(model), mean, steps);
+  if (!trainer->finite()) return Measured{};
+  return Measured{mean, trainer->tokens()};
+}
+
+// Prints what an update with rotation takes, alone and beside AdamW's.
+void MeasureRotation(const ModelSpec& model, const Measured& adamw,
+                     double deadline) {
+  const auto trainer = MakeTrainer(model, OptimizerKind::kBasisRotation, 1, 1);
+  if (trainer == nullptr) {
+    std::printf("\nRotation is left out: it does not fit into the memory.\n");
+    return;
+  }
+  trainer->Step();        // gradients
+  trainer->Update(true);  // chooses algorithms, takes memory
+  if (Now() > deadline) {
+    std::printf("\nRotation is left out: no time.\n");
+    return;
+  }
+  const double plain = SecondsOf([&] { trainer->Update(false); });
+  const double refresh = SecondsOf([&] { trainer->Update(true); });
+  const double rotated = plain + (refresh - plain) / kRefreshPeriod;
+  const double passes = (adamw.mean.forward + adamw.mean.backward) *
+                        static_cast<double>(kTokensPerUpdate) /
+                        static_cast<double>(adamw.tokens);
+  std::printf(
+      "\nAn update with rotation takes %.2f ms, %.2f ms with a refresh, with "
+      "AdamW %.2f ms. At %lld tokens per update and a refresh every %d updates "
+      "rotation takes %.3f of AdamW's time, forward and backward included.\n",
+      1e3 * plain, 1e3 * refresh, 1e3 * adamw.mean.update,
+      static_cast<long long>(kTokensPerUpdate), kRefreshPeriod,
+      (passes + rotated) / (passes + adamw.mean.update));
+}
+
+}  // namespace
+
+bool BenchStep(const char* name, const ModelSpec& full, const Device& device,
+               const BenchOptions& options) {
+  const double deadline = Now() + options.seconds;
+  const ModelSpec model = options.tiny ? Tiny(full) : full;
+  const auto measured = MeasureSteps(name, model, device, options);
+  if (!measured) {
+    std::printf("%s is left out: it does not fit into the memory.\n", name);
+    return true;
+  }
+  if (measured->tokens == 0) {
+    std::printf("\nFAILED: a loss or weights are not finite.\n");
+    return false;
+  }
+  if (options.rotation) MeasureRotation(model, *measured, deadline);
+  return true;
+}
+
+}  // namespace gimbal::gpu
