@@ -25,7 +25,10 @@ dpkg -L "${PACKAGES[@]}" | grep -E '^/usr/(include|lib|share/cmake)/' | sort -u 
   while read -r path; do
     if [[ -L $path || -f $path ]]; then echo "${path#/}"; fi
   done >build/gpu-libraries.list
+# Headers of one architecture stand beside the others: not every compiler looks for
+# them in a folder of their own below a prefix.
 XZ_OPT='-T0 -1' tar -C / --create --xz --no-recursion \
+  --transform 's,^usr/include/x86_64-linux-gnu/,usr/include/,' \
   --files-from build/gpu-libraries.list --file build/gpu-libraries.tar.xz.part
 rm build/gpu-libraries.list
 mv build/gpu-libraries.tar.xz.part build/gpu-libraries.tar.xz
