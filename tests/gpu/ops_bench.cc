@@ -9,6 +9,7 @@
 
 #include "common/base/random.h"
 #include "tests/gpu/bench.h"
+#include "tests/gpu/random_values.h"
 #include "worker/compute/attention.h"
 #include "worker/compute/cuda/activation.h"
 #include "worker/compute/cuda/attention.h"
@@ -62,19 +63,14 @@ class OpsBench {
   }
 
  private:
-  // A pseudorandom array: products of zeros would run faster. Equal stretches
-  // do no harm.
   static Array Random(int64_t n) {
-    constexpr int64_t kTile = 1 << 18;
-    std::vector<float> tile(static_cast<size_t>(std::min(n, kTile)));
-    for (size_t i = 0; i < tile.size(); ++i) {
-      tile[i] = static_cast<float>(base::RandomNormal(3, 0, i));
-    }
+    const std::vector<float> stretch = RandomStretch(n);
+    const auto size = static_cast<int64_t>(stretch.size());
     Array array(n);
-    for (int64_t at = 0; at < n; at += kTile) {
+    for (int64_t at = 0; at < n; at += size) {
       GIMBAL_CUDA_CHECK(cudaMemcpy(
-          array.data() + at, tile.data(),
-          static_cast<size_t>(std::min(kTile, n - at)) * sizeof(float),
+          array.data() + at, stretch.data(),
+          static_cast<size_t>(std::min(size, n - at)) * sizeof(float),
           cudaMemcpyHostToDevice));
     }
     return array;

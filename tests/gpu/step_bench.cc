@@ -11,6 +11,7 @@
 
 #include "common/base/random.h"
 #include "tests/gpu/bench.h"
+#include "tests/gpu/random_values.h"
 #include "worker/compute/cuda/check.h"
 #include "worker/pipeline/cuda/cuda_engine.h"
 
@@ -90,8 +91,7 @@ class Trainer {
         weights_(engine_->Allocate(table_.size())),
         grads_(engine_->Allocate(table_.size())) {
     engine_->MakeSlots(1);
-    std::vector<float> values(static_cast<size_t>(table_.size()));
-    table_.Initialize(1, model.init_std, values.data());
+    const std::vector<float> values = Weights();
     engine_->Write(values.data(), table_.size(), weights_);
     for (int64_t i = 0; i < int64_t{microbatch} * model.context; ++i) {
       tokens_.push_back(static_cast<int32_t>(
@@ -137,6 +137,23 @@ class Trainer {
   bool finite() const { return finite_ && std::isfinite(loss_); }
 
  private:
+  // As the table initializes them, only faster.
+  std::vector<float> Weights() const {
+    std::vector<float> values(static_cast<size_t>(table_.size()));
+    const std::vector<float> stretch = RandomStretch(table_.size());
+    const auto std = static_cast<float>(spec_.model.init_std);
+    for (const worker::Param& p : table_.params()) {
+      if (p.init == worker::ParamInit::kZero) continue;
+      for (int64_t i = p.offset; i < p.offset + p.size(); ++i) {
+        values[static_cast<size_t>(i)] =
+            p.init == worker::ParamInit::kOne
+                ? 1
+                : std * stretch[static_cast<size_t>(i) % stretch.size()];
+      }
+    }
+    return values;
+  }
+
   const worker::StageSpec spec_;
   const int accumulate_;
   const worker::ParameterTable table_;
@@ -214,33 +231,43 @@ std::optional<Measured> MeasureSteps(const char* name, const ModelSpec& model,
   return Measured{mean, trainer->tokens()};
 }
 
-// Prints what an update with rotation takes, alone and beside AdamW's.
-void MeasureRotation(const ModelSpec& model, const Measured& adamw,
-                     double deadline) {
-  const auto trainer = MakeTrainer(model, OptimizerKind::kBasisRotation, 1, 1);
-  if (trainer == nullptr) {
-    std::printf("\nRotation is left out: it does not fit into the memory.\n");
-    return;
-  }
-  trainer->Step();        // gradients
-  trainer->Update(true);  // chooses algorithms, takes memory
+// Mean of an update with rotation at the config's default period, which is
+// printed; nothing after the deadline. Throws std::bad_alloc.
+std::optional<double> RotatedUpdate(const ModelSpec& model, double deadline) {
+  Trainer trainer(model, OptimizerKind::kBasisRotation, 1, 1);
+  trainer.Step();        // gradients
+  trainer.Update(true);  // chooses algorithms, takes memory
   if (Now() > deadline) {
     std::printf("\nRotation is left out: no time.\n");
-    return;
+    return std::nullopt;
   }
-  const double plain = SecondsOf([&] { trainer->Update(false); });
-  const double refresh = SecondsOf([&] { trainer->Update(true); });
-  const double rotated = plain + (refresh - plain) / kRefreshPeriod;
+  const double plain = SecondsOf([&] { trainer.Update(false); });
+  const double refresh = SecondsOf([&] { trainer.Update(true); });
+  std::printf(
+      "\nAn update with rotation takes %.2f ms, %.2f ms with a refresh.\n",
+      1e3 * plain, 1e3 * refresh);
+  return plain + (refresh - plain) / kRefreshPeriod;
+}
+
+// Prints what rotation takes, alone and beside AdamW.
+void MeasureRotation(const ModelSpec& model, const Measured& adamw,
+                     double deadline) {
+  std::optional<double> rotated;
+  try {
+    rotated = RotatedUpdate(model, deadline);
+  } catch (const std::bad_alloc&) {
+    std::printf("\nRotation is left out: it does not fit into the memory.\n");
+  }
+  if (!rotated) return;
   const double passes = (adamw.mean.forward + adamw.mean.backward) *
                         static_cast<double>(kTokensPerUpdate) /
                         static_cast<double>(adamw.tokens);
   std::printf(
-      "\nAn update with rotation takes %.2f ms, %.2f ms with a refresh, with "
-      "AdamW %.2f ms. At %lld tokens per update and a refresh every %d updates "
-      "rotation takes %.3f of AdamW's time, forward and backward included.\n",
-      1e3 * plain, 1e3 * refresh, 1e3 * adamw.mean.update,
-      static_cast<long long>(kTokensPerUpdate), kRefreshPeriod,
-      (passes + rotated) / (passes + adamw.mean.update));
+      "AdamW's takes %.2f ms. At %lld tokens per update and a refresh every %d "
+      "updates, rotation takes %.3f of AdamW's time, forward and backward "
+      "included.\n",
+      1e3 * adamw.mean.update, static_cast<long long>(kTokensPerUpdate),
+      kRefreshPeriod, (passes + *rotated) / (passes + adamw.mean.update));
 }
 
 }  // namespace
