@@ -37,8 +37,19 @@ int Usage() {
   return 2;
 }
 
+void Print(const Device& device) {
+  std::printf(
+      "%s, sm_%d%d: %d multiprocessors at %.0f MHz, at most %.1f TFLOP/s in "
+      "fp32 "
+      "and %.0f GB/s.\n\n",
+      device.name.c_str(), device.major, device.minor, device.multiprocessors,
+      1e-6 * device.clock_hz, 1e-12 * device.peak_flops,
+      1e-9 * device.peak_bytes);
+}
+
 bool Run(const char* part, const BenchOptions& options) {
   const Device device = FirstDevice();
+  Print(device);
   if (std::strcmp(part, "ops") == 0) return BenchOps(device, options);
   if (std::strcmp(part, "train") == 0) return CheckTraining(options);
   const ModelSpec& model = std::strcmp(part, "124M") == 0 ? k124M : k350M;

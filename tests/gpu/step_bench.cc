@@ -36,11 +36,14 @@ ModelSpec Tiny(ModelSpec model) {
 // Of forward and backward, per token: 6 per weight of a product, and 6 context
 // hidden per layer for attention, of which the half above the diagonal is not
 // counted. Embeddings, norms and what is computed again do not count.
-double FlopsPerToken(const ModelSpec& m) {
-  const double c = m.hidden;
-  const double weights =
-      m.layers * (4 * c * c + 2 * c * m.mlp_hidden) + c * m.vocab;
-  return 6 * (weights + m.layers * c * m.context);
+double FlopsPerToken(const worker::ParameterTable& table, const ModelSpec& m) {
+  double flops = 6.0 * m.layers * m.hidden * m.context;
+  for (const worker::Param& p : table.params()) {
+    const bool product = p.group == worker::ParamGroup::kMatrix ||
+                         p.group == worker::ParamGroup::kHead;
+    if (product) flops += 6 * static_cast<double>(p.size());
+  }
+  return flops;
 }
 
 // Seconds until the device is done with what `enqueue` gives it.
@@ -103,6 +106,7 @@ class Trainer {
   int64_t tokens() const {
     return static_cast<int64_t>(tokens_.size()) * accumulate_;
   }
+  double flops_per_token() const { return FlopsPerToken(table_, spec_.model); }
   double loss() const { return loss_; }
 
   Phases Step() {
@@ -187,9 +191,9 @@ double Now() {
 }
 
 void PrintStep(const char* name, const Trainer& trainer, const Device& device,
-               double flops_per_token, const Phases& mean, int steps) {
+               const Phases& mean, int steps) {
   const double tokens = static_cast<double>(trainer.tokens());
-  const double flops = tokens * flops_per_token / mean.sum();
+  const double flops = tokens * trainer.flops_per_token() / mean.sum();
   std::printf(
       "| %s | %lld | %d | %.1f | %.0f | %.2f | %.1f%% | %.1f%% | %.1f%% | "
       "%.1f%% | %.3f |\n",
@@ -226,7 +230,7 @@ std::optional<Measured> MeasureSteps(const char* name, const ModelSpec& model,
       "| model | tokens | steps | ms | tokens/s | TFLOP/s | MFU | forward | "
       "backward | update | loss |\n"
       "|---|---|---|---|---|---|---|---|---|---|---|\n");
-  PrintStep(name, *trainer, device, FlopsPerToken(model), mean, steps);
+  PrintStep(name, *trainer, device, mean, steps);
   if (!trainer->finite()) return Measured{};
   return Measured{mean, trainer->tokens()};
 }
