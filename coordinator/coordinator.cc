@@ -190,6 +190,8 @@ absl::Status Coordinator::Impl::TakeUpRun() {
                           folder->store->LastReason(kNumerics));
   GIMBAL_ASSIGN_OR_RETURN(const std::string order,
                           folder->store->LastReason(kStandingOrder));
+  GIMBAL_ASSIGN_OR_RETURN(const std::string trace,
+                          folder->store->LastReason(kTraceInForce));
   run.emplace(RunSetup{.config = config,
                        .run_id = folder->identity.run_id,
                        .run_dir = options.run_dir,
@@ -197,7 +199,8 @@ absl::Status Coordinator::Impl::TakeUpRun() {
                        .workers = options.workers,
                        .plan = plan,
                        .numerics = numerics,
-                       .order = ParseStandingOrder(order)},
+                       .order = ParseStandingOrder(order),
+                       .trace_every = ParseTrace(trace)},
               *effects);
   GIMBAL_RETURN_IF_ERROR(run->Open());
   over_before = run->exit_code() == 0;

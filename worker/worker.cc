@@ -254,13 +254,14 @@ void Worker::Assign(v1::CoordinatorMessage message) {
   about_.stages.assign(stages.begin(), stages.end());
   about_.generation = message.generation();
   base::SetLogContext(about_);
-  base::LogInfo(
-      absl::StrCat("generation ", message.generation(), ": ",
-                   stages.empty() ? "hot spare"
-                                  : absl::StrCat("stages ", stages[0], " to ",
-                                                 stages[stages.size() - 1]),
-                   " from update ", assignment.start_update(),
-                   assignment.sources().empty() ? "" : ", kept in memory"));
+  base::LogInfo(absl::StrCat(
+      "generation ", message.generation(), ": ",
+      stages.empty()       ? "hot spare"
+      : stages.size() == 1 ? absl::StrCat("stage ", stages[0])
+                           : absl::StrCat("stages ", stages[0], " to ",
+                                          stages[stages.size() - 1]),
+      " from update ", assignment.start_update(),
+      assignment.sources().empty() ? "" : ", kept in memory"));
   ShowStages(assignment);
   if (stages.empty()) return;
   fence_.Renew();

@@ -7,7 +7,6 @@ namespace gimbal::coordinator {
 namespace {
 
 constexpr size_t kSmoothedUpdates = 50;
-constexpr double kRateSeconds = 5;
 
 }  // namespace
 
@@ -38,11 +37,7 @@ void RunStatistics::Add(const MetricsRow& row) {
       ++stats.count;
     }
   }
-  progress_.push_back({row.seconds, row.tokens});
-  while (progress_.size() > 2 &&
-         progress_[1].seconds < row.seconds - kRateSeconds) {
-    progress_.pop_front();
-  }
+  rate_.Add(row.seconds, row.tokens, row.valid_loss.has_value());
   last_ = row;
 }
 
@@ -56,15 +51,6 @@ double RunStatistics::staleness_mean(int stage) const {
   const StageStaleness& stats = stages_[stage];
   if (stats.count == 0) return 0;
   return static_cast<double>(stats.sum) / static_cast<double>(stats.count);
-}
-
-double RunStatistics::tokens_per_second() const {
-  if (progress_.size() < 2) return 0;
-  const double seconds = progress_.back().seconds - progress_.front().seconds;
-  if (seconds <= 0) return 0;
-  return static_cast<double>(progress_.back().tokens -
-                             progress_.front().tokens) /
-         seconds;
 }
 
 }  // namespace gimbal::coordinator

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "coordinator/ledger/metrics_row.h"
+#include "coordinator/ledger/training_rate.h"
 #include "worker/pipeline/schedule.h"
 
 namespace gimbal::coordinator {
@@ -18,6 +19,8 @@ class RunStatistics {
   explicit RunStatistics(const worker::ScheduleSpec& schedule);
 
   void Add(const MetricsRow& row);
+  // As of TrainingRate.
+  void Interrupt() { rate_.Interrupt(); }
 
   const std::optional<MetricsRow>& last() const { return last_; }
   // Minibatches that had no effect.
@@ -30,8 +33,7 @@ class RunStatistics {
   // over the updates after the stage's warm-up; 0 before there is one.
   double staleness_mean(int stage) const;
   int64_t staleness_max(int stage) const { return stages_[stage].max; }
-  // Over the newest seconds of training; 0 before there are two rows.
-  double tokens_per_second() const;
+  const TrainingRate& rate() const { return rate_; }
 
  private:
   struct StageStaleness {
@@ -40,17 +42,13 @@ class RunStatistics {
     int64_t count = 0;
     int64_t max = 0;
   };
-  struct Progress {
-    double seconds;
-    int64_t tokens;
-  };
 
   int64_t origin_;
   std::vector<StageStaleness> stages_;
   std::optional<MetricsRow> last_;
   std::deque<double> losses_;
   int64_t left_out_ = 0;
-  std::deque<Progress> progress_;
+  TrainingRate rate_;
   std::optional<double> valid_loss_;
   std::optional<int64_t> valid_update_;
 };

@@ -27,8 +27,6 @@ class GrantWindow {
   void Observe(int64_t slowest, bool used_up, base::SteadyTime now);
 
   int64_t size() const { return size_; }
-  // Over the last seconds; 0 while unknown.
-  double updates_per_second() const { return updates_per_second_; }
 
  private:
   struct Sample {
@@ -38,7 +36,7 @@ class GrantWindow {
 
   const int64_t least_;
   int64_t size_;
-  double updates_per_second_ = 0;
+  double updates_per_second_ = 0;  // over the last seconds; 0: unknown
   std::deque<Sample> samples_;
 };
 

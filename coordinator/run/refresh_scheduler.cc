@@ -120,6 +120,12 @@ absl::StatusOr<RefreshChange> RefreshScheduler::Change(v1::RefreshPolicy policy,
   return change;
 }
 
+bool RefreshScheduler::IsAsked(v1::RefreshPolicy policy, double period,
+                               int64_t from) const {
+  const RefreshChange& asked = AskedAt(from);
+  return asked.policy == policy && asked.period == period;
+}
+
 // The first boundary from now on that makes a plan: stages must know it before
 // one interval has passed.
 int64_t RefreshScheduler::limit() const {

@@ -42,6 +42,9 @@ class RefreshScheduler {
   absl::StatusOr<RefreshChange> Change(v1::RefreshPolicy policy, double period,
                                        int64_t from);
 
+  // Whether a Change with these arguments would ask for what was asked last.
+  bool IsAsked(v1::RefreshPolicy policy, double period, int64_t from) const;
+
   // Last update that may be granted as things are known.
   int64_t limit() const;
   const RefreshPeriods& initial() const { return initial_; }

@@ -44,10 +44,8 @@ RunController::RunController(RunSetup setup, RunEffects& effects)
       window_(stages_),
       limit_(setup_.config.run().steps()),
       final_(setup_.config.run().steps()),
-      order_(setup_.order) {
-  if (const int64_t every = setup_.config.trace().every(); every > 0) {
-    trace_every_ = every;
-  }
+      order_(setup_.order),
+      trace_every_(setup_.trace_every.value_or(setup_.config.trace().every())) {
 }
 
 std::chrono::milliseconds TickPeriod(const v1::RunConfig& config) {
@@ -207,7 +205,8 @@ void RunController::Tick(base::SteadyTime now) {
   ticked_ = now;
   if (machine_.state() != ticked_state_) {
     ticked_state_ = machine_.state();
-    progressed_ = now;
+    // It is what recovering has become: the same standstill.
+    if (ticked_state_ != v1::RUN_STATE_WAITING_FOR_CAPACITY) progressed_ = now;
   }
   for (int64_t worker : table_.Expired(now)) {
     Lose(worker, Loss::kLease, now);
@@ -289,12 +288,19 @@ void RunController::AnswerProbe(int64_t worker, int64_t number) {
   effects_.Send(worker, answer);
 }
 
+bool RunController::Training() const {
+  return machine_.state() == v1::RUN_STATE_RUNNING ||
+         machine_.state() == v1::RUN_STATE_DRAINING;
+}
+
 bool RunController::Transition(v1::RunState to, const std::string& reason) {
+  const bool trained = Training();
   const absl::Status moved = machine_.Transition(to, reason);
   if (!moved.ok()) {
     base::LogError(moved.ToString());
     return false;
   }
+  if (!trained && Training()) statistics_.Interrupt();
   effects_.Record(absl::StrCat("run is ", ShortName(to)), reason);
   return true;
 }

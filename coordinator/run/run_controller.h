@@ -70,6 +70,7 @@ struct RunSetup {
   std::vector<v1::StagePlacement> plan;  // PlanStages(config)
   std::string numerics;  // of the newest kNumerics decision; empty: none yet
   StandingOrder order;   // of the newest kStandingOrder decision
+  std::optional<int64_t> trace_every;  // of the newest kTraceInForce decision
 };
 
 // Decision whose reason is the numerics string that the run goes on with.
@@ -118,6 +119,7 @@ class RunController {
     std::optional<v1::BasisHealth> basis;   // likewise
     int restarts = 0;         // under this coordinator; the budget's measure
     int restarts_before = 0;  // under earlier ones
+    std::string lost;         // what became of its last worker
   };
 
   // run_controller.cc
@@ -131,6 +133,7 @@ class RunController {
   void AnswerProbe(int64_t worker, int64_t number);
   void NotePeakRss(int64_t worker, int64_t bytes);
   bool Transition(v1::RunState to, const std::string& reason);
+  bool Training() const;
   absl::Status HasEnded() const;
   void End(v1::RunState state, int exit_code, const std::string& reason);
   void EndEarly(const std::string& reason);
@@ -172,6 +175,8 @@ class RunController {
 
   // run_controller_assign.cc
   bool EnoughWorkers(const std::vector<int64_t>& workers, base::SteadyTime now);
+  bool HasVacancy() const;
+  std::string WhoIsMissing() const;
   void AssignWhenReady(base::SteadyTime now);
   absl::Status BeginOrTakeUp();
   void SpreadOut();
@@ -216,7 +221,7 @@ class RunController {
   double SecondsAt(base::SteadyTime now) const;
 
   // run_controller_status.cc
-  void FillProgress(v1::GetStatusResponse& status) const;
+  void FillProgress(v1::GetStatusResponse& status, base::SteadyTime now) const;
   void FillRecoveries(v1::GetStatusResponse& status) const;
   bool StandsStill(base::SteadyTime now) const;
   void FillStage(int stage, v1::StageView& view) const;
@@ -237,6 +242,7 @@ class RunController {
   absl::StatusOr<v1::CommandResponse> Trace(int64_t every,
                                             const std::string& who);
   v1::CoordinatorMessage TraceMessage() const;
+  void PutTraceInForce(int64_t every, const std::string& who);
   absl::Status RequireTraining(const char* verb) const;
   void PutInForce(StandingOrder order);
   void TakeUpOrder(const std::vector<int64_t>& alive, base::SteadyTime now);
@@ -305,9 +311,7 @@ class RunController {
   // with updates before this one, and others have what came of it.
   int64_t refreshable_ = 1;
 
-  // Of so many updates one is traced, 0: none; not set: as it is in the
-  // workers.
-  std::optional<int64_t> trace_every_;
+  int64_t trace_every_;  // of so many updates one is traced; 0: none
 
   // Last row, or last change of state.
   base::SteadyTime progressed_;

@@ -7,6 +7,7 @@
 #include "common/base/status_macros.h"
 #include "coordinator/planner/slots.h"
 #include "coordinator/run/run_controller.h"
+#include "coordinator/run/standstill.h"
 
 namespace gimbal::coordinator {
 
@@ -29,13 +30,32 @@ bool RunController::EnoughWorkers(const std::vector<int64_t>& workers,
   if (alive > 0 && least > 0 && alive >= static_cast<size_t>(least)) {
     return true;
   }
+  if (!Recovering()) return false;
+  const std::string reason =
+      absl::StrCat(WhoIsMissing(), "; cluster.min_workers is ", least,
+                   least == 0 ? " (all of them)" : "");
   if (machine_.state() == v1::RUN_STATE_RECOVERING) {
-    Transition(v1::RUN_STATE_WAITING_FOR_CAPACITY,
-               absl::StrCat(alive, " of ", slots_.size(),
-                            " workers are there, cluster.min_workers is ",
-                            least, least == 0 ? " (all of them)" : ""));
+    Transition(v1::RUN_STATE_WAITING_FOR_CAPACITY, reason);
+  } else {
+    machine_.Explain(reason);
   }
   return false;
+}
+
+bool RunController::HasVacancy() const {
+  return std::ranges::find(slots_, 0) != slots_.end();
+}
+
+std::string RunController::WhoIsMissing() const {
+  std::vector<int> vacant;
+  std::string lost;
+  for (int stage = 0; stage < stages_; ++stage) {
+    if (slots_[slot_of_stage_[stage]] != 0) continue;
+    vacant.push_back(stage);
+    if (lost.empty()) lost = stage_info_[stage].lost;
+  }
+  return MissingText(vacant, lost, table_.Alive(alive_since_).size(),
+                     slots_.size());
 }
 
 // Workers beyond those that share the stages take some over from those that
@@ -62,7 +82,10 @@ void RunController::AssignWhenReady(base::SteadyTime now) {
   const bool recovering = Recovering();
   if (!recovering && machine_.state() != v1::RUN_STATE_PENDING) return;
   const std::vector<int64_t> alive = table_.Alive(alive_since_);
-  if (!EnoughWorkers(alive, now)) return;
+  if (!EnoughWorkers(alive, now)) {
+    if (!recovering) machine_.Explain(WhoIsMissing());
+    return;
+  }
   if (recovering && !counted_restart_) {
     // A link broke though nobody died.
     CountRestart(recoveries_.back().stage, Loss::kLink,
@@ -94,9 +117,12 @@ void RunController::AssignWhenReady(base::SteadyTime now) {
   if (committed_ == stop_at_.value_or(final_)) EndAtLastCheckpoint();
   if (exit_code_.has_value()) return;
   SendAssignments();
-  Transition(v1::RUN_STATE_ASSIGNING,
-             absl::StrCat(slots_.size(), " workers take ", stages_,
-                          " stages from update ", start_));
+  const size_t hosts = Hosts().size();
+  Transition(
+      v1::RUN_STATE_ASSIGNING,
+      absl::StrCat(hosts, hosts == 1 ? " worker takes " : " workers take ",
+                   stages_, stages_ == 1 ? " stage" : " stages",
+                   " from update ", start_));
 }
 
 // The first assignment of a coordinator's life.
@@ -120,14 +146,17 @@ absl::Status RunController::BeginOrTakeUp() {
 // To the silent as well: one that wakes up in time learns that it is a spare.
 void RunController::SendAssignments() {
   for (int64_t worker : table_.Alive(base::SteadyTime())) {
-    if (trace_every_) effects_.Send(worker, TraceMessage());
+    effects_.Send(worker, TraceMessage());
     const std::vector<int> stages = StagesOf(worker);
     const bool kept = !stages.empty() && IsKept(stages.front());
     effects_.Record(
         absl::StrCat("generation ", generation_, ": worker ", worker,
                      stages.empty() ? " is a spare"
-                     : kept         ? " keeps stages "
-                                    : " hosts stages ",
+                     : kept         ? " keeps"
+                                    : " hosts",
+                     stages.empty()       ? ""
+                     : stages.size() == 1 ? " stage "
+                                          : " stages ",
                      absl::StrJoin(stages, ", ")),
         "consecutive stages, evenly shared");
     if (kept) {

@@ -74,7 +74,10 @@ void RunController::TakeUpOrder(const std::vector<int64_t>& alive,
   const bool held = std::ranges::any_of(alive, [this](int64_t worker) {
     return table_.Find(worker)->facts.holding().run_id() == setup_.run_id;
   });
-  if (!held) return PutInForce({});
+  if (!held) {
+    PutTraceInForce(setup_.config.trace().every(), "trace.every");
+    return PutInForce({});
+  }
   switch (order_.verb) {
     case v1::CommandRequest::VERB_PAUSE:
       limit_ = std::clamp(order_.update, until_, final_);
@@ -224,16 +227,27 @@ absl::StatusOr<v1::CommandResponse> RunController::Refresh(
     return absl::FailedPreconditionError(absl::StrCat(
         "refresh: the stages already run to the last update, ", final_));
   }
-  GIMBAL_ASSIGN_OR_RETURN(
-      RefreshChange change,
-      refresh_.Change(request.refresh_policy(), request.refresh_period(),
-                      std::max(until_ + 1, refreshable_)));
+  const int64_t from = std::max(until_ + 1, refreshable_);
+  if (refresh_.IsAsked(request.refresh_policy(), request.refresh_period(),
+                       from)) {
+    return Response(from, "bases are already refreshed so");
+  }
+  GIMBAL_ASSIGN_OR_RETURN(RefreshChange change,
+                          refresh_.Change(request.refresh_policy(),
+                                          request.refresh_period(), from));
   change.reason = absl::StrCat(change.reason, "; ", who);
   GIMBAL_RETURN_IF_ERROR(TakeRefreshChange(change));
   return Response(change.from, absl::StrCat("from update ", change.from,
                                             " on, bases are refreshed every ",
                                             absl::StrJoin(change.periods, ", "),
                                             " updates, by stage"));
+}
+
+// Like an order, it outlives the coordinator.
+void RunController::PutTraceInForce(int64_t every, const std::string& who) {
+  if (every == trace_every_) return;
+  trace_every_ = every;
+  effects_.Record(kTraceInForce, absl::StrCat(TraceText(every), "; ", who));
 }
 
 // Workers that come later are told with their assignment.
@@ -249,24 +263,20 @@ absl::StatusOr<v1::CommandResponse> RunController::Trace(
                                                    " updates, expected 1 or "
                                                    "more, or 0 to stop"));
   }
-  trace_every_ = every;
+  const int64_t update = statistics_.last() ? statistics_.last()->step : 0;
+  const std::string where =
+      every == 0 ? "" : absl::StrCat(", into ", setup_.run_dir, "/trace");
+  const char* already = every == trace_every_ ? "already so: " : "";
+  PutTraceInForce(every, who);
   TellAll(TraceMessage());
-  const std::string what =
-      every == 0   ? "tracing ends"
-      : every == 1 ? "every update is traced"
-                   : absl::StrCat("one of ", every, " updates is traced");
-  effects_.Record(what, who);
-  return Response(
-      statistics_.last() ? statistics_.last()->step : 0,
-      every == 0 ? what
-                 : absl::StrCat(what, ", into ", setup_.run_dir, "/trace"));
+  return Response(update, absl::StrCat(already, TraceText(every), where));
 }
 
 v1::CoordinatorMessage RunController::TraceMessage() const {
   v1::CoordinatorMessage message;
   message.set_generation(generation_);
   v1::TraceSetting& trace = *message.mutable_trace();
-  trace.set_every(trace_every_.value_or(0));
+  trace.set_every(trace_every_);
   trace.set_folder(absl::StrCat(setup_.run_dir, "/trace"));
   trace.set_max_bytes(int64_t{setup_.config.trace().max_mb()} << 20);
   return message;

@@ -59,10 +59,7 @@ void RunController::Progress(base::SteadyTime now) {
     Transition(v1::RUN_STATE_PAUSED,
                absl::StrCat("every stage has reached update ", limit_));
   }
-  if (machine_.state() == v1::RUN_STATE_RUNNING ||
-      machine_.state() == v1::RUN_STATE_DRAINING) {
-    Grant(now);
-  }
+  if (Training()) Grant(now);
 }
 
 // Ahead of the checkpoints: one that counts has all plans up to it made.
@@ -134,9 +131,7 @@ void RunController::CommitCheckpoints() {
 }
 
 void RunController::EndWhenDone() {
-  const bool training = machine_.state() == v1::RUN_STATE_RUNNING ||
-                        machine_.state() == v1::RUN_STATE_DRAINING;
-  if (!training) return;
+  if (!Training()) return;
   const int64_t last = stop_at_.value_or(final_);
   // Not before the guards have seen all rows: they may know better why.
   const auto it = given_up_.find(last);

@@ -13,8 +13,9 @@ void RunController::Lose(int64_t worker, Loss loss, base::SteadyTime now) {
   const Worker* lost = table_.Find(worker);
   // After the end the table stays as it was, for the summary.
   if (lost == nullptr || exit_code_.has_value()) return;
+  const std::string name = lost->facts.name();
   const std::string what =
-      absl::StrCat("worker ", worker, " (", lost->facts.name(), ") was lost");
+      absl::StrCat("worker ", worker, " (", name, ") was lost");
   const std::string reason = loss == Loss::kLease
                                  ? "it was silent for longer than cluster.lease"
                                  : "its connection ended";
@@ -27,7 +28,10 @@ void RunController::Lose(int64_t worker, Loss loss, base::SteadyTime now) {
   effects_.Record(what, reason);
   if (stages.empty()) return;
   std::replace(slots_.begin(), slots_.end(), worker, int64_t{0});
-  for (int stage : stages) CountRestart(stage, loss, reason);
+  for (int stage : stages) {
+    stage_info_[stage].lost = absl::StrCat(name, " was lost: ", reason);
+    CountRestart(stage, loss, reason);
+  }
   counted_restart_ = true;
   const std::string cause = absl::StrCat(what, ": ", reason);
   Recover(stages.front(), cause, now);
@@ -35,6 +39,7 @@ void RunController::Lose(int64_t worker, Loss loss, base::SteadyTime now) {
   if (Recovering() && only_an_edge_) {
     recoveries_.back().stage = stages.front();
     recoveries_.back().reason = cause;
+    machine_.Explain(cause);
     SaveRecovery();
   }
   only_an_edge_ = false;
@@ -103,7 +108,7 @@ void RunController::TakeUpHoldings(const std::vector<int64_t>& alive) {
     order_ = {.verb = v1::CommandRequest::VERB_DRAIN, .update = final_};
   }
   // Nobody gets further ahead of those who are held back.
-  if (std::ranges::find(slots_, 0) != slots_.end()) {
+  if (HasVacancy()) {
     refreshable_ = until_ + worker::Delay(schedule_, 0) + 2;
   }
   repeat_after_ = start_;
@@ -250,8 +255,10 @@ void RunController::Replay(Origin origin) {
       lost.empty() ? absl::StrCat("every stage goes on, edges [",
                                   absl::StrJoin(broken_edges_, ", "),
                                   "] are connected again")
-                   : absl::StrCat("stages ", absl::StrJoin(lost, ", "),
-                                  " are replayed from update ", cut,
+                   : absl::StrCat(lost.size() == 1 ? "stage " : "stages ",
+                                  absl::StrJoin(lost, ", "),
+                                  lost.size() == 1 ? " is" : " are",
+                                  " replayed from update ", cut,
                                   origin.in_memory ? ", kept in memory" : ""),
       "the neighbours have kept what they sent since; every other stage stays "
       "where it is");

@@ -11,8 +11,8 @@ namespace gimbal::coordinator {
 namespace {
 
 constexpr size_t kShownRecoveries = 20;
+// While nothing trains, and no update is to be expected.
 constexpr double kStandstillSeconds = 3;
-constexpr double kStandstillUpdates = 5;
 
 std::string LayersOf(const v1::StagePlacement& placement, bool first,
                      bool last) {
@@ -59,10 +59,10 @@ v1::GetStatusResponse RunController::Status(base::SteadyTime now) const {
   status.set_optimizer(
       YamlName(v1::OptimizerName_Name(setup_.config.optimizer().name()),
                sizeof("OPTIMIZER_NAME_") - 1, '_'));
-  status.set_trace_every(trace_every_.value_or(0));
+  status.set_trace_every(trace_every_);
   if (committed_.has_value()) status.set_last_checkpoint(*committed_);
   if (exit_code_.has_value()) status.set_exit_code(*exit_code_);
-  FillProgress(status);
+  FillProgress(status, now);
   FillRecoveries(status);
   for (int stage = 0; stage < stages_; ++stage) {
     FillStage(stage, *status.add_stages());
@@ -82,31 +82,26 @@ v1::GetStatusResponse RunController::Status(base::SteadyTime now) const {
   status.set_lease_seconds(
       base::SecondsOf(setup_.config.cluster().lease()).count());
   if (StandsStill(now)) {
-    status.set_standstill(
-        Standstill(status, base::Seconds(now - progressed_).count()));
+    status.set_standstill(Standstill(status,
+                                     base::Seconds(now - progressed_).count(),
+                                     HasVacancy() ? WhoIsMissing() : ""));
   }
   return status;
 }
 
-// Longer than several updates take, and than a hiccup of the machine.
 bool RunController::StandsStill(base::SteadyTime now) const {
-  switch (machine_.state()) {
-    case v1::RUN_STATE_ASSIGNING:
-    case v1::RUN_STATE_CONNECTING:
-    case v1::RUN_STATE_RUNNING:
-    case v1::RUN_STATE_DRAINING:
-      break;
-    default:
-      return false;
+  if (machine_.state() == v1::RUN_STATE_PAUSED || machine_.ended()) {
+    return false;
   }
-  const double rate = window_.updates_per_second();
+  // What has just begun has not been seen by a tick.
+  if (machine_.state() != ticked_state_) return false;
   const base::Seconds patience(
-      std::max(kStandstillSeconds, rate > 0 ? kStandstillUpdates / rate : 0));
+      Training() ? statistics_.rate().patience_seconds() : kStandstillSeconds);
   return now - progressed_ > patience;
 }
 
-void RunController::FillProgress(v1::GetStatusResponse& status) const {
-  status.set_tokens_per_second(statistics_.tokens_per_second());
+void RunController::FillProgress(v1::GetStatusResponse& status,
+                                 base::SteadyTime now) const {
   if (const auto& last = statistics_.last(); last.has_value()) {
     status.set_update(last->step);
     status.set_tokens(last->tokens);
@@ -120,12 +115,13 @@ void RunController::FillProgress(v1::GetStatusResponse& status) const {
     status.set_valid_loss(*statistics_.valid_loss());
     status.set_valid_update(*statistics_.valid_update());
   }
-  const bool training = machine_.state() == v1::RUN_STATE_RUNNING ||
-                        machine_.state() == v1::RUN_STATE_DRAINING;
-  if (training && window_.updates_per_second() > 0) {
+  if (!Training() || StandsStill(now)) return;
+  const TrainingRate& rate = statistics_.rate();
+  status.set_tokens_per_second(rate.tokens_per_second());
+  if (rate.updates_per_second() > 0) {
     const int64_t last = stop_at_.value_or(final_);
     status.set_eta_seconds(static_cast<double>(last - status.update()) /
-                           window_.updates_per_second());
+                           rate.updates_per_second());
   }
 }
 
@@ -147,7 +143,8 @@ void RunController::FillRecoveries(v1::GetStatusResponse& status) const {
 void RunController::FillStage(int stage, v1::StageView& view) const {
   const StageInfo& info = stage_info_[stage];
   view.set_stage(stage);
-  view.set_worker_id(slots_[slot_of_stage_[stage]]);
+  const int64_t worker = slots_[slot_of_stage_[stage]];
+  view.set_worker_id(worker);
   view.set_layers(
       LayersOf(setup_.plan[stage], stage == 0, stage == stages_ - 1));
   view.set_weight_version(ledger_.version(stage));
@@ -176,11 +173,14 @@ void RunController::FillStage(int stage, v1::StageView& view) const {
     view.set_activity(info.status->activity());
     *view.mutable_times() = info.status->times();
   }
+  if (worker == 0) view.set_activity("waits for a worker");
 }
 
 std::string RunController::WorkerState(const Worker& worker) const {
   if (!worker.in_session) return "joining";
-  if (StagesOf(worker.id).empty()) return "spare";
+  if (StagesOf(worker.id).empty()) {
+    return HasVacancy() ? "waiting" : "spare";
+  }
   if (finished_.contains(worker.id)) return "finished";
   return ready_.contains(worker.id) ? "training" : "loading";
 }

@@ -30,8 +30,11 @@ class RunStateMachine {
   // FAILED_PRECONDITION, and no change, when the diagram has no such arrow.
   absl::Status Transition(v1::RunState to, const std::string& reason);
 
+  // Why it is in this state, when more is known than at the change.
+  void Explain(const std::string& reason) { reason_ = reason; }
+
   v1::RunState state() const { return state_; }
-  // Of the last change.
+  // Of the last change, or what explains it since.
   const std::string& reason() const { return reason_; }
   bool ended() const;
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -16,6 +17,11 @@ constexpr std::pair<Request::Verb, const char*> kTexts[] = {
     {Request::VERB_DRAIN, "drain after update "},
     {Request::VERB_STOP, "stop after update "}};
 
+constexpr char kNothing[] = "nothing is traced";
+constexpr char kEvery[] = "every update is traced";
+constexpr char kOneOf[] = "one of ";
+constexpr char kUpdates[] = " updates is traced";
+
 }  // namespace
 
 std::string ToText(const StandingOrder& order) {
@@ -23,6 +29,26 @@ std::string ToText(const StandingOrder& order) {
     if (order.verb == verb) return absl::StrCat(text, order.update);
   }
   return "none";
+}
+
+std::string TraceText(int64_t every) {
+  if (every == 0) return kNothing;
+  if (every == 1) return kEvery;
+  return absl::StrCat(kOneOf, every, kUpdates);
+}
+
+std::optional<int64_t> ParseTrace(const std::string& text) {
+  absl::string_view rest(text.data(), text.size());
+  if (absl::StartsWith(rest, kNothing)) return 0;
+  if (absl::StartsWith(rest, kEvery)) return 1;
+  int64_t every = 0;
+  const size_t end = rest.find(kUpdates);
+  if (!absl::ConsumePrefix(&rest, kOneOf) || end == absl::string_view::npos ||
+      !absl::SimpleAtoi(rest.substr(0, end - sizeof(kOneOf) + 1), &every) ||
+      every < 2) {
+    return std::nullopt;
+  }
+  return every;
 }
 
 StandingOrder ParseStandingOrder(const std::string& text) {

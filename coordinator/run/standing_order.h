@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "gimbal/v1/admin_service.pb.h"
@@ -28,5 +29,13 @@ struct StandingOrder {
 std::string ToText(const StandingOrder& order);
 // None of a text that ToText does not write.
 StandingOrder ParseStandingOrder(const std::string& text);
+
+// Decision whose reason begins with the text of how much is traced.
+inline constexpr char kTraceInForce[] = "trace in force";
+
+// "one of 4 updates is traced"; "every update is traced"; "nothing is traced".
+std::string TraceText(int64_t every);
+// Nothing of a text that does not begin with what TraceText writes.
+std::optional<int64_t> ParseTrace(const std::string& text);
 
 }  // namespace gimbal::coordinator

@@ -3,6 +3,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 
 namespace gimbal::coordinator {
 namespace {
@@ -36,18 +37,24 @@ bool WaitsForANeighbour(const std::string& activity) {
 }
 
 std::string Culprit(const GetStatusResponse& status) {
+  const StageView* silent = nullptr;
+  double longest = kSilentSeconds;
   for (const StageView& stage : status.stages()) {
     const WorkerView* worker = FindWorker(status, stage.worker_id());
-    if (worker == nullptr) {
-      return absl::StrCat(NameOf(status, stage), " has no worker");
-    }
-    if (worker->heartbeat_age_seconds() > kSilentSeconds) {
-      return absl::StrFormat("%s is silent for %.1f s", NameOf(status, stage),
-                             worker->heartbeat_age_seconds());
+    if (worker == nullptr) continue;
+    // Whoever waits for it falls silent later, if at all.
+    if (worker->heartbeat_age_seconds() > longest) {
+      longest = worker->heartbeat_age_seconds();
+      silent = &stage;
     }
   }
+  if (silent != nullptr) {
+    return absl::StrFormat("%s is silent for %.1f s", NameOf(status, *silent),
+                           longest);
+  }
   for (const StageView& stage : status.stages()) {
-    const std::string& state = FindWorker(status, stage.worker_id())->state();
+    const WorkerView* worker = FindWorker(status, stage.worker_id());
+    const std::string state = worker == nullptr ? "" : worker->state();
     if (state == "loading" || state == "joining") {
       return absl::StrCat(NameOf(status, stage), " is ", state);
     }
@@ -70,8 +77,23 @@ std::string Culprit(const GetStatusResponse& status) {
 
 }  // namespace
 
-std::string Standstill(const GetStatusResponse& status, double seconds) {
-  return absl::StrFormat("no update for %.0f s: %s", seconds, Culprit(status));
+std::string Standstill(const GetStatusResponse& status, double seconds,
+                       const std::string& missing) {
+  return absl::StrFormat("no update for %.0f s: %s", seconds,
+                         missing.empty() ? Culprit(status) : missing);
+}
+
+std::string MissingText(const std::vector<int>& vacant_stages,
+                        const std::string& lost, size_t there, size_t needed) {
+  const size_t vacant = vacant_stages.size();
+  return absl::StrCat(
+      vacant == 0   ? ""
+      : vacant == 1 ? absl::StrCat("stage ", vacant_stages[0], " has")
+                    : absl::StrCat("stages ",
+                                   absl::StrJoin(vacant_stages, ", "), " have"),
+      vacant == 0 ? "" : " no worker",
+      vacant == 0 || lost.empty() ? "" : absl::StrCat(" (", lost, ")"),
+      vacant == 0 ? "" : "; ", there, " of ", needed, " workers are there");
 }
 
 }  // namespace gimbal::coordinator

@@ -132,7 +132,7 @@ json TrainFixture::Summary(const std::string& run) {
 
 std::vector<int64_t> TrainFixture::StartsOf(const std::string& run) {
   const std::string text = ReadText(folder_ / (run + "/events.jsonl"));
-  const std::regex start("workers take [0-9]+ stages from update ([0-9]+)");
+  const std::regex start("workers? takes? [0-9]+ stages? from update ([0-9]+)");
   std::vector<int64_t> starts;
   for (std::sregex_iterator it(text.begin(), text.end(), start), end; it != end;
        ++it) {

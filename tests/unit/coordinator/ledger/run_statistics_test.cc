@@ -20,7 +20,7 @@ TEST(RunStatistics, SaysNothingBeforeTheFirstRow) {
   EXPECT_FALSE(statistics.last().has_value());
   EXPECT_FALSE(statistics.smoothed_loss().has_value());
   EXPECT_FALSE(statistics.valid_loss().has_value());
-  EXPECT_EQ(statistics.tokens_per_second(), 0);
+  EXPECT_EQ(statistics.rate().tokens_per_second(), 0);
   EXPECT_EQ(statistics.staleness_mean(0), 0);
 }
 
@@ -35,7 +35,7 @@ TEST(RunStatistics, SumsUpTheRows) {
   EXPECT_EQ(*statistics.smoothed_loss(), 75.5);  // mean of 51..100
   EXPECT_EQ(statistics.valid_loss(), 1.25);
   EXPECT_EQ(statistics.valid_update(), 70);
-  EXPECT_EQ(statistics.tokens_per_second(), 200);
+  EXPECT_EQ(statistics.rate().tokens_per_second(), 200);
   // The warm-up (update 1 at stage 0) does not count.
   EXPECT_EQ(statistics.staleness_mean(0), 1);
   EXPECT_EQ(statistics.staleness_max(0), 1);

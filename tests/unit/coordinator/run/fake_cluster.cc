@@ -37,7 +37,8 @@ int64_t FakeCluster::Join(const std::string& name) {
 void FakeCluster::Revive() {
   effects.rows.resize(effects.flushed);
   RunSetup setup = setup_;
-  setup.order = effects.order();
+  setup.order = ParseStandingOrder(effects.LastReason(kStandingOrder));
+  setup.trace_every = ParseTrace(effects.LastReason(kTraceInForce));
   run = std::make_unique<RunController>(setup, effects);
   EXPECT_TRUE(run->Open().ok());
   effects.sent.clear();

@@ -68,14 +68,13 @@ void FakeEffects::Record(const std::string& what, const std::string& reason) {
   decisions.push_back(what + ": " + reason);
 }
 
-StandingOrder FakeEffects::order() const {
-  const std::string prefix = std::string(kStandingOrder) + ": ";
-  StandingOrder order;
+std::string FakeEffects::LastReason(const std::string& what) const {
+  const std::string prefix = what + ": ";
+  std::string reason;
   for (const std::string& decision : decisions) {
-    if (!decision.starts_with(prefix)) continue;
-    order = ParseStandingOrder(decision.substr(prefix.size()));
+    if (decision.starts_with(prefix)) reason = decision.substr(prefix.size());
   }
-  return order;
+  return reason;
 }
 
 void FakeEffects::StageRestarted(int stage, Loss) { ++restarts[stage]; }

@@ -37,8 +37,8 @@ class FakeEffects final : public RunEffects {
   void RemoveUnfinishedCheckpoints() override {}
   absl::StatusOr<int64_t> NewestCheckpoint() override;
 
-  // In force, as it was recorded.
-  StandingOrder order() const;
+  // Reason of the newest decision of this name; empty when there is none.
+  std::string LastReason(const std::string& what) const;
 
   std::map<int64_t, std::vector<v1::CoordinatorMessage>> sent;  // by worker
   std::set<int64_t> disconnected;

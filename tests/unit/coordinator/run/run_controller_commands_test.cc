@@ -55,7 +55,7 @@ TEST(RunControllerCommands, TracesOnEveryWorkerAndOnThoseThatComeLater) {
   Start(cluster, 2);
   Train(cluster, 3);
   for (const auto& [id, worker] : cluster.workers) {
-    EXPECT_EQ(worker.trace_every, -1);
+    EXPECT_EQ(worker.trace_every, 0);
   }
   Request request;
   request.set_verb(Request::VERB_TRACE);
@@ -73,6 +73,43 @@ TEST(RunControllerCommands, TracesOnEveryWorkerAndOnThoseThatComeLater) {
   EXPECT_THAT(cluster.Command(request),
               StatusIs(absl::StatusCode::kFailedPrecondition,
                        HasSubstr("the run has ended")));
+}
+
+// 30 of them once filled what status shows of the decisions.
+TEST(RunControllerCommands, WhatChangesNothingIsNoDecision) {
+  RunSetup setup = FakeSetup(2, 2);
+  setup.config.mutable_optimizer()->set_name(v1::OPTIMIZER_NAME_BASIS_ROTATION);
+  setup.config.mutable_optimizer()->mutable_rotation()->set_period(4);
+  FakeCluster cluster(setup);
+  Start(cluster, 2);
+  Train(cluster, 3);
+  Request refresh;
+  refresh.set_verb(Request::VERB_REFRESH);
+  refresh.set_refresh_policy(v1::REFRESH_POLICY_UNIFORM);
+  refresh.set_refresh_period(2);
+  Request trace;
+  trace.set_verb(Request::VERB_TRACE);
+  trace.set_trace_every(3);
+  Request pause;
+  pause.set_verb(Request::VERB_PAUSE);
+  for (const Request& request : {refresh, trace, pause}) {
+    const size_t before = cluster.effects.decisions.size();
+    ASSERT_THAT(cluster.Command(request), IsOk());
+    const size_t once = cluster.effects.decisions.size();
+    EXPECT_GT(once, before);
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_OK_AND_ASSIGN(const auto again, cluster.Command(request));
+      EXPECT_THAT(again.message(), HasSubstr("already"));
+    }
+    EXPECT_EQ(cluster.effects.decisions.size(), once);
+  }
+  EXPECT_EQ(cluster.effects.refresh_changes.size(), 1u);
+  for (const auto verb : {Request::VERB_DRAIN, Request::VERB_STOP}) {
+    ASSERT_THAT(cluster.Command(Request::VERB_DRAIN), IsOk());
+    const size_t once = cluster.effects.decisions.size();
+    ASSERT_THAT(cluster.Command(verb), IsOk());
+    EXPECT_EQ(cluster.effects.decisions.size(), once);
+  }
 }
 
 TEST(RunControllerCommands, TakesACheckpointOnDemand) {

@@ -98,7 +98,7 @@ TEST(RunControllerMemory, ALostStageIsReplayedFromMemory) {
   EXPECT_EQ(VersionOf(cluster, 0), 10);
   EXPECT_THAT(cluster.effects.decisions,
               Contains(HasSubstr(
-                  "stages 1 are replayed from update 8, kept in memory")));
+                  "stage 1 is replayed from update 8, kept in memory")));
   EXPECT_EQ(cluster.effects.rows.size(), 10u);
   EXPECT_EQ(cluster.run->recoveries()[0].steps_replayed, 2);
   FinishAndExpectAllRows(cluster);

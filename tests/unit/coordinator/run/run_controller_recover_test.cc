@@ -46,7 +46,7 @@ TEST(RunController, ALostWorkerIsReplayedAloneFromTheNewestCheckpoint) {
   EXPECT_THAT(cluster.workers.at(survivor).rewired, ElementsAre(0));
   EXPECT_THAT(cluster.workers.at(3).rewired, ElementsAre(1));
   EXPECT_THAT(cluster.effects.decisions,
-              Contains(HasSubstr("stages 1 are replayed from update 10")));
+              Contains(HasSubstr("stage 1 is replayed from update 10")));
   FinishAndExpectAllRows(cluster);
   ASSERT_EQ(cluster.run->recoveries().size(), 1u);
   EXPECT_EQ(cluster.run->recoveries()[0].stage, 1);

@@ -245,7 +245,7 @@ TEST(RunController, AStopOutlivesTheCoordinator) {
           << cluster.run->Status(cluster.now).DebugString();
       EXPECT_EQ(*cluster.effects.committed.rbegin(), end.update());
       EXPECT_EQ(cluster.effects.rows.back().step, end.update());
-      EXPECT_EQ(cluster.effects.order(), StandingOrder());
+      EXPECT_EQ(cluster.effects.LastReason(kStandingOrder), "none");
     }
   }
 }
@@ -275,6 +275,37 @@ TEST(RunController, AnOrderThatNobodyHasLivedThroughIsNone) {
     for (auto& [id, worker] : cluster.workers) worker = FakeWorker();
     cluster.Revive();
     FinishAndExpectAllRows(cluster);
+  }
+}
+
+// Workers went on tracing, and status said that nothing was traced.
+TEST(RunController, ATraceOutlivesTheCoordinator) {
+  RunSetup setup = FakeSetup(2, 2);
+  setup.config.mutable_trace()->set_every(5);
+  FakeCluster cluster(setup);
+  Start(cluster, 2);
+  TrainToTheFirstCheckpoint(cluster);
+  Request trace;
+  trace.set_verb(Request::VERB_TRACE);
+  for (const int64_t every : {3, 0}) {
+    trace.set_trace_every(every);
+    ASSERT_THAT(cluster.Command(trace), IsOk());
+    for (auto& [id, worker] : cluster.workers) worker.trace_every = -1;
+    cluster.Revive();
+    EXPECT_EQ(cluster.run->Status(cluster.now).trace_every(), every);
+    for (const auto& [id, worker] : std::map(cluster.workers)) {
+      EXPECT_EQ(worker.trace_every, every);
+      cluster.Ready(id);
+    }
+  }
+  // Whoever starts all of it again has said in the config what to trace.
+  for (auto& [id, worker] : cluster.workers) worker = FakeWorker();
+  for (int life = 0; life < 2; ++life) {
+    cluster.Revive();
+    EXPECT_EQ(cluster.run->Status(cluster.now).trace_every(), 5);
+    for (const auto& [id, worker] : cluster.workers) {
+      EXPECT_EQ(worker.trace_every, 5);
+    }
   }
 }
 

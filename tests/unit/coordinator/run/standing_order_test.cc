@@ -26,5 +26,17 @@ TEST(StandingOrder, OtherTextsAreNone) {
   }
 }
 
+TEST(TraceInForce, IsReadBackFromItsText) {
+  for (const int64_t every : {0, 1, 2, 417}) {
+    const std::string text = TraceText(every);
+    EXPECT_EQ(ParseTrace(text), every) << text;
+    EXPECT_EQ(ParseTrace(text + "; asked for by a client"), every) << text;
+  }
+  for (const char* text : {"", "none", "one of ", "one of x updates is traced",
+                           "one of 1 updates is traced", "one of 4"}) {
+    EXPECT_EQ(ParseTrace(text), std::nullopt) << text;
+  }
+}
+
 }  // namespace
 }  // namespace gimbal::coordinator
