@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -63,8 +64,9 @@ struct CoordinatorMetrics::Impl {
   using Late = std::function<void(double)>;
 
   struct Stage {
-    Gauge *delay, *weight_version, *restarts_left, *heartbeat_age;
-    Late staleness, period, offdiagonal, orthogonality;
+    Gauge *delay, *weight_version, *restarts_left;
+    Late staleness, period, offdiagonal, orthogonality, heartbeat_age;
+    std::optional<double> heard;  // of its worker, in Unix seconds
     Histogram *staleness_histogram, *recovery;
     Total* updates;
     std::map<Loss, Total*> restarts;
@@ -174,10 +176,10 @@ void CoordinatorMetrics::Impl::MakeStage(Maker& maker, int number) {
       "gimbal_stage_basis_orthogonality_error",
       "Deviation of the worst basis from orthonormality", labels);
   stage.heartbeat_age =
-      maker.MakeGauge("gimbal_stage_heartbeat_age_seconds",
-                      "Since the stage's worker was last heard of; 0 while "
-                      "nobody hosts the stage",
-                      labels);
+      maker.MakeLate("gimbal_stage_heartbeat_age_seconds",
+                     "Since the stage's worker was last heard of; it goes on "
+                     "while nobody hosts the stage",
+                     labels);
   stage.restarts_left = maker.MakeGauge(
       "gimbal_stage_restarts_left",
       "Restarts before cluster.restart_budget is used up", labels);
@@ -207,7 +209,7 @@ void CoordinatorMetrics::Impl::MakeControl(Maker& maker) {
                                        {{"state", StateLabel(value)}});
   }
   for (const char* state :
-       {"joining", "loading", "training", "finished", "spare"}) {
+       {"joining", "waiting", "loading", "training", "finished", "spare"}) {
     workers[state] = maker.MakeGauge("gimbal_workers", "Workers by state",
                                      {{"state", state}});
   }
@@ -289,11 +291,11 @@ void CoordinatorMetrics::OnStatus(const v1::GetStatusResponse& status) {
     gauge->Set(state == status.state() ? 1 : 0);
   }
   std::map<std::string, int> counts;
-  std::vector<double> ages(impl_->stages.size());
   for (const v1::WorkerView& worker : status.workers()) {
     ++counts[worker.state()];
     for (const int stage : worker.stages()) {
-      ages[stage] = worker.heartbeat_age_seconds();
+      impl_->stages[stage].heard =
+          status.unix_seconds() - worker.heartbeat_age_seconds();
     }
   }
   for (const auto& [state, gauge] : impl_->workers) gauge->Set(counts[state]);
@@ -301,7 +303,9 @@ void CoordinatorMetrics::OnStatus(const v1::GetStatusResponse& status) {
     Impl::Stage& stage = impl_->stages[view.stage()];
     stage.delay->Set(static_cast<double>(view.delay_expected()));
     stage.weight_version->Set(static_cast<double>(view.weight_version()));
-    stage.heartbeat_age->Set(ages[view.stage()]);
+    if (stage.heard) {
+      stage.heartbeat_age(std::max(0.0, status.unix_seconds() - *stage.heard));
+    }
     if (view.has_refresh_period()) stage.period(view.refresh_period());
     if (!view.has_basis()) continue;
     stage.offdiagonal(view.basis().offdiagonal_ratio());

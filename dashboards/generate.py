@@ -375,12 +375,14 @@ def control_plane():
         .with_panel(state_line("run state", "", "max by (state) "
                                f"(gimbal_run_state{RUN})", height=6))
         .with_row(dashboard.Row("Recoveries"))
-        .with_panel(lines("restarts", "By what was lost.", "short",
-                          query("sum by (stage, reason) "
-                                f"(gimbal_stage_restarts_total{RUN}) > 0 or "
-                                "sum by (reason) "
-                                f"(gimbal_stage_restarts_total{RUN})",
-                                "stage {{stage}} {{reason}}")))
+        .with_panel(bars(
+            "restarts", "In the time shown, by what was lost; a coordinator "
+            "that starts again does not count anew.", "short",
+            query("round(sum by (stage, reason) (increase("
+                  f"gimbal_stage_restarts_total{RUN}[$__range]))) > 0 or "
+                  "round(sum by (reason) (increase("
+                  f"gimbal_stage_restarts_total{RUN}[$__range])))",
+                  "stage {{stage}} {{reason}}", instant=True)))
         .with_panel(lines(
             "seconds to recover", "From a loss until all stages run; median "
             "and worst tenth of the last hour.", "s",
@@ -420,7 +422,8 @@ def control_plane():
         .with_panel(lines(
             "age", "Updates since the newest checkpoint.", "short",
             query(f"run:gimbal_checkpoint_age:updates{RUN}", "age"),
-            query(f"gimbal_checkpoint_interval_updates{RUN}", "every")))
+            query(f"gimbal_checkpoint_interval_updates{RUN}", "every"),
+            width=12))
         .with_panel(lines(
             "duration", "From the cut to the last byte, slowest stage.", "s",
             query("increase(gimbal_checkpoint_duration_seconds_sum"
@@ -428,11 +431,14 @@ def control_plane():
                   f"gimbal_checkpoint_duration_seconds_count{RUN}[5m]) > 0)",
                   "mean"),
             query(quantile(0.9, "gimbal_checkpoint_duration_seconds", "run"),
-                  "worst tenth")))
+                  "worst tenth"), width=12))
         .with_panel(lines(
-            "size and failures", "", "bytes",
-            query(f"gimbal_checkpoint_bytes{RUN}", "size"),
-            query(f"gimbal_checkpoint_failures_total{RUN}", "given up")))
+            "size", "Of the newest checkpoint.", "bytes",
+            query(f"gimbal_checkpoint_bytes{RUN}", "size"), width=12))
+        .with_panel(lines(
+            "given up", "Checkpoints, in the time shown.", "short",
+            query("round(sum(increase(gimbal_checkpoint_failures_total"
+                  f"{RUN}[$__range])))", "given up"), width=12))
         .with_row(dashboard.Row("Start"))
         .with_panel(bars("seconds of the newest start", "By phase; the slowest "
                          "process.", "s",

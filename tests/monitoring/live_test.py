@@ -172,6 +172,10 @@ def trouble_patient(run, prometheus, errors):
         victim.send_signal(signal.SIGSTOP)
         prometheus.await_alert("GimbalStageNotAdvancing", run.id)
         victim.send_signal(signal.SIGCONT)
+        # Nobody takes its place.
+        victim.kill()
+        victim.wait()
+        prometheus.await_alert("GimbalRunWaiting", run.id)
         check(("GimbalCoordinatorDown", run.id) not in prometheus.firing(),
               "it is there")
         run.coordinator.kill()

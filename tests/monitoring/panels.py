@@ -5,7 +5,8 @@ import re
 
 # Windows of the dashboards that a test has no time for.
 VARIABLES = {"$__rate_interval": "10s", "$__interval": "5s", "[5m]": "[10m]",
-             "[1m]": "[10m]", "[1h]": "[10m]", "$stage": ".*"}
+             "$__range": "10m", "[1m]": "[10m]", "[1h]": "[10m]",
+             "$stage": ".*"}
 
 
 def filled(expression, run):

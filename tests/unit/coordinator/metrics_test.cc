@@ -112,6 +112,24 @@ TEST_F(MetricsTest, WhateverHappensAddsNoSeries) {
   }
 }
 
+// It once was 0 while a stage had no worker, as if that were in best health.
+TEST_F(MetricsTest, TheAgeOfTheLastHeartbeatGoesOnWhileAStageHasNoWorker) {
+  v1::GetStatusResponse status = Status();
+  status.clear_workers();
+  status.set_unix_seconds(100);
+  metrics_->OnStatus(status);
+  constexpr char kAge[] =
+      "gimbal_stage_heartbeat_age_seconds{run=\"demo\",stage=\"2\"}";
+  EXPECT_THAT(Text(), Not(HasSubstr(kAge))) << "nobody has had it yet";
+  *status.mutable_workers() = Status().workers();
+  metrics_->OnStatus(status);
+  EXPECT_THAT(Text(), HasSubstr(std::string(kAge) + " 0.5\n"));
+  status.mutable_workers()->RemoveLast();
+  status.set_unix_seconds(107);
+  metrics_->OnStatus(status);
+  EXPECT_THAT(Text(), HasSubstr(std::string(kAge) + " 7.5\n"));
+}
+
 TEST_F(MetricsTest, ACheckpointThatIsFoundHasNoDuration) {
   metrics_->OnCheckpoint({.update = 20, .bytes = 10, .unix_seconds = 5});
   EXPECT_THAT(Text(), HasSubstr("gimbal_checkpoint_update{run=\"demo\"} 20"));
