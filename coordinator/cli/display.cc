@@ -10,38 +10,19 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/cli/format.h"
 #include "coordinator/cli/progress.h"
 
 namespace gimbal::cli {
 namespace {
 
-struct TerminalSize {
-  size_t columns = 80;
-  size_t lines = 24;
-};
-
-TerminalSize SizeOfTerminal() {
+TextSize SizeOfTerminal() {
   winsize size = {};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 ||
       size.ws_row == 0) {
     return {};
   }
   return {size.ws_col, size.ws_row};
-}
-
-// Bytes of the text's first columns; a character is never cut apart.
-size_t BytesOf(const std::string& text, size_t columns) {
-  size_t bytes = 0;
-  for (; bytes < text.size(); ++bytes) {
-    const bool begins = (text[bytes] & 0xC0) != 0x80;
-    if (begins && columns-- == 0) break;
-  }
-  return bytes;
-}
-
-size_t ColumnsOf(const std::string& text) {
-  return static_cast<size_t>(
-      std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
 }  // namespace
@@ -68,14 +49,14 @@ void Display::Erase() {
 
 void Display::Show(const v1::GetStatusResponse& status, base::SteadyTime now) {
   if (terminal_) {
-    const TerminalSize size = SizeOfTerminal();
+    const TextSize size = SizeOfTerminal();
     Erase();
-    for (const std::string& line : ProgressBlock(status)) {
-      // A line or a block that is too long could not be drawn over.
-      if (drawn_.size() + 1 >= size.lines) break;
-      const std::string fits = line.substr(0, BytesOf(line, size.columns));
-      std::printf("%s\n", fits.c_str());
-      drawn_.push_back(ColumnsOf(fits));
+    // A line or a block that is too long could not be drawn over; the cursor
+    // stands on the line below.
+    for (const std::string& line :
+         ProgressBlock(status, {size.columns, size.lines - 1})) {
+      std::printf("%s\n", line.c_str());
+      drawn_.push_back(ColumnsOf(line));
     }
     std::fflush(stdout);
     return;

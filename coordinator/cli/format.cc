@@ -60,6 +60,21 @@ std::string ShellWord(const std::string& word) {
   return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
 }
 
+size_t ColumnsOf(const std::string& text) {
+  return static_cast<size_t>(
+      std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+std::string Fit(const std::string& text, size_t columns) {
+  if (ColumnsOf(text) <= columns) return text;
+  size_t bytes = 0;
+  for (size_t left = columns - 1; bytes < text.size(); ++bytes) {
+    const bool begins = (text[bytes] & 0xC0) != 0x80;
+    if (begins && left-- == 0) break;
+  }
+  return text.substr(0, bytes) + "…";
+}
+
 TextTable::TextTable(std::vector<std::string> header) {
   rows_.push_back(std::move(header));
 }

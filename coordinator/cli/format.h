@@ -1,6 +1,7 @@
 // Numbers and tables as people read them. Pure functions.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -11,6 +12,11 @@ std::string FormatCount(int64_t value);      // "1,234,567"
 std::string FormatBytes(int64_t bytes);      // "1.5 MiB"
 std::string FormatDuration(double seconds);  // "0.8 s", "1 m 05 s", "2 h 03 m"
 std::string FormatPercent(double fraction);  // "97%"
+
+// Columns of a terminal that the text takes, a character each.
+size_t ColumnsOf(const std::string& text);
+// The text in so many columns, at least one: what is cut off ends with "…".
+std::string Fit(const std::string& text, size_t columns);
 
 // A word of a command that is shown to be pasted into a shell: in quotes when
 // the shell would read it otherwise.

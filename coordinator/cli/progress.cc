@@ -127,19 +127,46 @@ std::string Headline(const GetStatusResponse& status) {
   return line;
 }
 
-std::string LossLine(const GetStatusResponse& status) {
+// As many parts as there is room for, the others left out by their use.
+std::string LossLine(const GetStatusResponse& status, size_t columns) {
   std::vector<std::string> parts = Losses(status);
+  const size_t mean = parts.size();
   if (status.has_smoothed_loss()) {
     parts.push_back(absl::StrFormat(
         "mean of %d: %.4f", std::min<int64_t>(status.update(), kLossWindow),
         status.smoothed_loss()));
   }
   parts.push_back(Speed(status));
-  if (status.left_out() > 0) parts.push_back(LeftOut(status));
   if (status.has_last_checkpoint()) {
     parts.push_back(absl::StrCat("checkpoint ", status.last_checkpoint()));
   }
-  return absl::StrJoin(parts, "  ");
+  if (status.left_out() > 0) parts.push_back(LeftOut(status));
+  std::string line = absl::StrJoin(parts, "  ");
+  if (status.has_smoothed_loss() && ColumnsOf(line) > columns) {
+    parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(mean));
+    line = absl::StrJoin(parts, "  ");
+  }
+  while (parts.size() > 1 && ColumnsOf(line) > columns) {
+    parts.pop_back();
+    line = absl::StrJoin(parts, "  ");
+  }
+  return line;
+}
+
+// The table's lines, or as many of them as there is room for and a line that
+// says how many stages are not shown.
+std::vector<std::string> RowsOfStages(const GetStatusResponse& status,
+                                      size_t room) {
+  std::vector<std::string> lines =
+      absl::StrSplit(NarrowStageTable(status), '\n', absl::SkipEmpty());
+  if (lines.size() <= room) return lines;
+  const size_t head = lines.size() - status.stages_size();
+  const size_t shown = room > head + 1 ? room - head - 1 : 0;
+  lines.resize(shown > 0 ? head + shown : 0);
+  lines.push_back(
+      absl::StrCat("+", status.stages_size() - static_cast<int>(shown),
+                   status.stages_size() - shown == 1 ? " stage" : " stages"));
+  return lines;
 }
 
 }  // namespace
@@ -172,28 +199,30 @@ std::string ProgressLine(const GetStatusResponse& status) {
   return absl::StrJoin(parts, "  ");
 }
 
-std::vector<std::string> ProgressBlock(const GetStatusResponse& status) {
-  std::vector<std::string> lines = {
-      Headline(status), Bar(status.update(), status.steps()), LossLine(status)};
+std::vector<std::string> ProgressBlock(const GetStatusResponse& status,
+                                       TextSize size) {
+  std::vector<std::string> lines = {Headline(status),
+                                    Bar(status.update(), status.steps()),
+                                    LossLine(status, size.columns)};
   if (!status.standstill().empty()) lines.push_back(status.standstill());
   if (status.stages_size() > kStageRows) {
     lines.push_back(absl::StrCat("staleness ", StalenessList(status)));
-  } else if (status.stages_size() > 0) {
-    const std::string table = NarrowStageTable(status);
-    for (const absl::string_view line :
-         absl::StrSplit(table, '\n', absl::SkipEmpty())) {
-      lines.push_back(std::string(line));
+  } else if (status.stages_size() > 0 && lines.size() < size.lines) {
+    for (std::string& row : RowsOfStages(status, size.lines - lines.size())) {
+      lines.push_back(std::move(row));
     }
   }
+  if (lines.size() > size.lines) lines.resize(size.lines);
+  for (std::string& line : lines) line = Fit(line, size.columns);
   return lines;
 }
 
 std::string StatusReport(const GetStatusResponse& status) {
   std::string text =
       absl::StrCat(Headline(status), "\n", Bar(status.update(), status.steps()),
-                   "\n", LossLine(status), "\n", status.standstill(),
-                   status.standstill().empty() ? "" : "\n", status.schedule(),
-                   ", ", status.optimizer(), ", generation ",
+                   "\n", LossLine(status, std::string::npos), "\n",
+                   status.standstill(), status.standstill().empty() ? "" : "\n",
+                   status.schedule(), ", ", status.optimizer(), ", generation ",
                    status.generation(), ", ", status.run_dir(), "\n");
   if (status.stages_size() > 0) {
     absl::StrAppend(&text, "\n", StageTable(status));

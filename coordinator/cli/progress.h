@@ -2,6 +2,7 @@
 // Pure functions of the coordinator's answer.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,17 @@ std::string StateName(v1::RunState state);
 //  staleness 3,2,1,0 (expected 3,2,1,0)  ETA 1 m 05 s", all in one line.
 std::string ProgressLine(const v1::GetStatusResponse& status);
 
+struct TextSize {
+  size_t columns = 80;
+  size_t lines = 24;
+};
+
 // State, progress bar, losses and the stages, one string per line; who holds
-// the run up when it stands still.
-std::vector<std::string> ProgressBlock(const v1::GetStatusResponse& status);
+// the run up when it stands still. No larger than `size`: what is of less use
+// is left out whole, other lines end with "…", and "+10 stages" stands for the
+// rows that have no place.
+std::vector<std::string> ProgressBlock(const v1::GetStatusResponse& status,
+                                       TextSize size = {});
 
 // All that is known, for `gimbal status`.
 std::string StatusReport(const v1::GetStatusResponse& status);

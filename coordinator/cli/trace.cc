@@ -95,7 +95,11 @@ absl::Status Merge(const TraceMergeOptions& options) {
     contents.push_back(std::move(content));
   }
   const MergedTrace trace = MergeTraces(std::move(contents));
-  GIMBAL_RETURN_IF_ERROR(WriteTraceJson(trace, out));
+  if (const absl::Status written = WriteTraceJson(trace, out); !written.ok()) {
+    return absl::Status(written.code(),
+                        absl::StrCat(absl::string_view(written.message()),
+                                     "; --out FILE writes it elsewhere"));
+  }
   PrintShares(trace);
   PrintDoubts(trace);
   std::printf("%s: open it in ui.perfetto.dev or chrome://tracing\n",

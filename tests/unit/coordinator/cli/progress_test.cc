@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_split.h"
+#include "coordinator/cli/format.h"
+
 namespace gimbal::cli {
 namespace {
 
@@ -79,9 +82,47 @@ TEST(ProgressTest, BlockFitsOn80Columns) {
   worker->set_worker_id(1);
   worker->set_name("worker-15");
   for (const std::string& line : ProgressBlock(status)) {
-    EXPECT_LE(line.size(), 84) << line;
+    EXPECT_LE(ColumnsOf(line), 80) << line;
   }
   EXPECT_LE(ProgressBlock(status).size(), 23);
+}
+
+// "checkpoint 6" once was that of update 600.
+TEST(ProgressTest, NoNumberIsCutApart) {
+  v1::GetStatusResponse status = Running(2);
+  status.set_valid_loss(2.5);
+  status.set_valid_update(100);
+  status.set_smoothed_loss(2.5);
+  status.set_last_checkpoint(600);
+  status.set_left_out(3);
+  const std::string all =
+      "loss 2.4312  valid 2.5000 at 100  mean of 50: 2.5000  12,340 tokens/s"
+      "  checkpoint 600  3 left out";
+  EXPECT_THAT(StatusReport(status), HasSubstr(all));
+  for (size_t columns = 11; columns < 100; ++columns) {
+    const std::string line = ProgressBlock(status, {columns, 24})[2];
+    EXPECT_LE(ColumnsOf(line), columns);
+    for (const std::string& part : absl::StrSplit(line, "  ")) {
+      EXPECT_THAT(all + "  ", HasSubstr(part + "  "));
+    }
+  }
+  EXPECT_EQ(ProgressBlock(status)[2],
+            "loss 2.4312  valid 2.5000 at 100  12,340 tokens/s  checkpoint 600"
+            "  3 left out");
+  status.set_standstill(std::string(100, 'x'));
+  EXPECT_EQ(ProgressBlock(status)[3], std::string(79, 'x') + "…");
+}
+
+TEST(ProgressTest, SaysHowManyStagesHaveNoPlace) {
+  const v1::GetStatusResponse status = Running(16);
+  const auto block = ProgressBlock(status, {80, 11});
+  ASSERT_EQ(block.size(), 11u);
+  EXPECT_EQ(block.back(), "+11 stages");
+  EXPECT_THAT(block[9], HasSubstr("    4  "));
+  EXPECT_EQ(ProgressBlock(status, {80, 4}).back(), "+16 stages");
+  EXPECT_EQ(ProgressBlock(status, {80, 2}).size(), 2u);
+  EXPECT_EQ(ProgressBlock(status, {80, 20}).back(), "+2 stages");
+  EXPECT_THAT(ProgressBlock(status, {80, 21}).back(), HasSubstr("   15  "));
 }
 
 TEST(ProgressTest, SaysWhoHoldsTheRunUp) {
