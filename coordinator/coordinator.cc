@@ -85,6 +85,7 @@ struct Coordinator::Impl {
   const base::Clock& clock = base::Clock::Real();
   Core core;
   StatusBoard board;
+  TimesHistory times;
   EventLoop loop;
   obs::Health health;
   std::unique_ptr<obs::HttpServer> http;
@@ -212,7 +213,7 @@ absl::Status Coordinator::Impl::TakeUpRun() {
                          base::Seconds taken) {
     metrics->OnCall(method, status, taken);
   };
-  ServeStatusPage(*http, board, effects->curve());
+  ServeStatusPage(*http, board, effects->curve(), times);
   PublishStatus();
   return absl::OkStatus();
 }
@@ -288,6 +289,7 @@ void Coordinator::Impl::PublishStatus() {
   }
   status.set_unix_seconds(clock.UnixSeconds());
   metrics->OnStatus(status);
+  times.Add(status);
   if (!trained && status.state() == v1::RUN_STATE_RUNNING) {
     trained = true;
     metrics->OnStarted("train", base::Seconds(since_start.Lap()));

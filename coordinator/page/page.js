@@ -1,10 +1,14 @@
 'use strict';
 // Asks the coordinator every second and shows its answer. Nothing is kept but
-// the last minute of each stage's time by phase.
+// the last minute of each stage's time by phase; of the time before the page was
+// opened the coordinator has it.
 
 const POLL_MS = 1000;
 const HISTORY_EVERY = 3; // polls
 const PATIENCE_MS = 4000; // of one request
+const SLOWEST_POLL_MS = 10000; // after the end of the run
+const SILENCE_MS = 2000; // then what is shown counts as old
+const LOOK_MS = 500; // how often the age of what is shown is looked at
 const COLUMNS = 60; // of the timeline
 const PHASES = [
   ['forward', 'forward'], ['backward', 'backward'], ['update', 'update'], ['rotate', 'rotate'],
@@ -170,10 +174,12 @@ function showStages(s) {
   ]), ['', '', '', 'num', 'num', 'num', 'num', 'text']);
 }
 
-function showWorkers(s) {
+// `since`: seconds for which nothing was heard of the coordinator.
+function showWorkers(s, since) {
   setText($('lease'), `a worker that is silent for ${duration(s.lease_seconds)} is lost`);
   fillTable($('workers'), s.workers.map((w) => {
-    const left = 1 - w.heartbeat_age_seconds / (s.lease_seconds || 1);
+    const age = w.heartbeat_age_seconds + since;
+    const left = 1 - age / (s.lease_seconds || 1);
     return [
       w.name, w.state, w.stages.join(', ') || '–',
       (cell) => {
@@ -181,7 +187,7 @@ function showWorkers(s) {
         cell.firstElementChild.setAttribute('role', 'img');
         cell.firstElementChild.setAttribute('aria-label', `${percent(Math.max(0, left))} left`);
       },
-      `${duration(w.heartbeat_age_seconds)} ago`, bytes(w.peak_rss_bytes), w.pid,
+      `${duration(age)} ago`, bytes(w.peak_rss_bytes), w.pid,
     ];
   }), ['', '', '', '', 'num', 'num', 'num']);
 }
@@ -420,23 +426,50 @@ async function ask(what) {
 }
 
 let status = null;
-let heard = Date.now();
+let changed = Date.now(); // when an answer last said something new
+let unanswered = null; // since when there is no answer
+let stuck = false; // there are answers, always the same
+let timesAsked = false;
+const ended = () => status !== null && status.exit_code !== undefined;
 
-function showSilence() {
-  const seconds = Math.round((Date.now() - heard) / 1000);
-  if (seconds < 2) return;
-  const ended = status && status.exit_code !== undefined;
-  const text = ended ? 'The run has ended, and the coordinator with it. This is the last it said.' :
-    `The coordinator does not answer for ${duration(seconds)}. If it starts again, this page goes on by itself.`;
-  showBanner(text);
-  say(ended ? text : 'The coordinator does not answer.');
+// What the silence is of, if there is one.
+function silence() {
+  if (unanswered !== null && Date.now() - unanswered >= SILENCE_MS) {
+    if (ended()) return 'The run has ended, and the coordinator with it. This is the last it said.';
+    return 'The coordinator does not answer. If it starts again, this page goes on by itself.';
+  }
+  if (stuck) return status.standstill || 'The coordinator answers nothing new: it may hang.';
+  return '';
+}
+
+// Between answers, too: none may come.
+function look() {
+  const text = silence();
+  const old = text !== '' && !ended();
+  document.documentElement.toggleAttribute('data-old', old);
+  if (text === '') return;
+  const since = (Date.now() - changed) / 1000;
+  showBanner(old ? `${text} This was so ${duration(since)} ago.` : text);
+  say(old ? 'The coordinator says nothing new.' : text);
+  if (!old) return;
+  setText($('state'), 'not known');
+  $('state').dataset.state = '';
+  if (status !== null) showWorkers(status, since);
 }
 
 async function turn(n) {
+  unanswered ??= Date.now();
   try {
-    status = await ask(`status.json?watch=${WATCHER}`);
-    heard = Date.now();
-    if (n % HISTORY_EVERY === 0 || status.exit_code !== undefined) history = await ask('history.json');
+    const answer = await ask(`status.json?watch=${WATCHER}`);
+    if (!timesAsked) {
+      for (const stages of await ask('times.json')) noteTimes({stages});
+      timesAsked = true;
+    }
+    if (n % HISTORY_EVERY === 0 || answer.exit_code !== undefined) history = await ask('history.json');
+    unanswered = null;
+    if (status === null || answer.unix_seconds !== status.unix_seconds) changed = Date.now();
+    status = answer;
+    stuck = !ended() && Date.now() - changed >= SILENCE_MS;
     noteTimes(status);
     showHead(status);
     showTiles(status);
@@ -445,15 +478,15 @@ async function turn(n) {
       showTimeline(status);
       showStages(status);
     }
-    showWorkers(status);
+    showWorkers(status, 0);
     showLog(status);
     showCurve();
     document.documentElement.dataset.update = status.update;
   } catch (error) {
     if (!(error instanceof TypeError) && error.name !== 'TimeoutError' && error.name !== 'AbortError' &&
         !/json/.test(error.message)) throw error;
-    showSilence();
   }
+  look();
 }
 
 async function main() {
@@ -461,9 +494,12 @@ async function main() {
   $('curve').addEventListener('pointermove', pointAt);
   $('curve').addEventListener('pointerleave', leaveCurve);
   window.addEventListener('resize', () => { showCurve(); if (status) showTimeline(status); });
+  setInterval(look, LOOK_MS);
+  let wait = POLL_MS;
   for (let n = 0; ; ++n) {
     await turn(n);
-    await new Promise((resolve) => setTimeout(resolve, document.hidden ? 5 * POLL_MS : POLL_MS));
+    wait = ended() ? Math.min(2 * wait, SLOWEST_POLL_MS) : POLL_MS;
+    await new Promise((resolve) => setTimeout(resolve, document.hidden ? Math.max(5 * POLL_MS, wait) : wait));
   }
 }
 

@@ -34,10 +34,34 @@ obs::HttpResponse History(const LossCurve& curve) {
   return {.content_type = kJson, .body = history.dump() + "\n"};
 }
 
+nlohmann::ordered_json TimesOf(const v1::StageTimes& times) {
+  nlohmann::ordered_json json;
+  const google::protobuf::Descriptor& fields = *times.GetDescriptor();
+  for (int i = 0; i < fields.field_count(); ++i) {
+    json[fields.field(i)->name()] =
+        times.GetReflection()->GetDouble(times, fields.field(i));
+  }
+  return json;
+}
+
+// As status.json has them: [[{"stage": 0, "times": {...}}, ...], ...].
+obs::HttpResponse Times(const TimesHistory& history) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const TimesHistory::Sample& sample : history.samples()) {
+    nlohmann::ordered_json& stages =
+        list.emplace_back(nlohmann::ordered_json::array());
+    for (const auto& [stage, times] : sample) {
+      stages.push_back({{"stage", stage}, {"times", TimesOf(times)}});
+    }
+  }
+  return {.content_type = kJson, .body = list.dump() + "\n"};
+}
+
 }  // namespace
 
 void ServeStartingPage(obs::HttpServer& server) {
-  for (const char* path : {"/", "/status.json", "/history.json"}) {
+  for (const char* path :
+       {"/", "/status.json", "/history.json", "/times.json"}) {
     server.Handle(path, [](std::string_view) {
       return obs::HttpResponse{.status = 503,
                                .body = "the coordinator is starting\n"};
@@ -46,7 +70,7 @@ void ServeStartingPage(obs::HttpServer& server) {
 }
 
 void ServeStatusPage(obs::HttpServer& server, StatusBoard& board,
-                     const LossCurve& curve) {
+                     const LossCurve& curve, const TimesHistory& times) {
   server.Handle("/", [](std::string_view) {
     return obs::HttpResponse{.content_type = "text/html; charset=utf-8",
                              .body = kStatusPage};
@@ -56,6 +80,8 @@ void ServeStatusPage(obs::HttpServer& server, StatusBoard& board,
   });
   server.Handle("/history.json",
                 [&curve](std::string_view) { return History(curve); });
+  server.Handle("/times.json",
+                [&times](std::string_view) { return Times(times); });
 }
 
 }  // namespace gimbal::coordinator

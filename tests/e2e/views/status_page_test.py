@@ -286,6 +286,35 @@ class StatusPage(unittest.TestCase):
         for line in self.console():
             self.assertTrue(any(gone in line for gone in GONE), line)
 
+    def test_4b_says_that_the_coordinator_hangs(self):
+        """It once showed green leases "0.0 s ago" and "running"."""
+        old = "return document.documentElement.hasAttribute('data-old')"
+        self.assertFalse(self.page.execute_script(old))
+        facts = json.loads((self.run_.dir / "coordinator.json").read_text())
+        os.kill(facts["pid"], signal.SIGSTOP)
+        try:
+            eventually(lambda: self.page.execute_script(old), "it is seen")
+            self.assertIn("does not answer", self.text("banner"))
+            self.assertEqual(self.text("state"), "not known")
+            eventually(lambda: all(float(row[4].split(" s ago")[0]) > 3
+                                   for row in self.rows("workers")),
+                       "the workers' ages grow")
+        finally:
+            os.kill(facts["pid"], signal.SIGCONT)
+        eventually(lambda: not self.page.execute_script(old)
+                   and self.text("state") == "running"
+                   and not self.page.find_element(By.ID, "banner")
+                   .is_displayed(), "all is well again")
+
+    def test_4c_begins_with_the_last_minute(self):
+        """A reload once began an empty timeline."""
+        shown = ("return Math.min(...[0,1,2,3].map(s =>"
+                 " (columns.get(s) || []).length))")
+        eventually(lambda: self.page.execute_script(shown) > 8, "it fills")
+        self.page.refresh()
+        eventually(lambda: self.update() > 0, "the page is there again")
+        self.assertGreater(self.page.execute_script(shown), 6)
+
     def test_5_looks_right(self):
         eventually(lambda: self.page.execute_script(
             "return Math.min(...[0,1,2,3].map(s => (columns.get(s) || []).length))"
@@ -317,6 +346,17 @@ class StatusPage(unittest.TestCase):
         self.assertEqual(self.run_.process.wait(timeout=PATIENCE), 4)
         eventually(lambda: "ended" in self.text("banner"), "the page says so")
         self.assertEqual(self.text("state"), "stopped")
+        # Each question that nobody answers is an error on the console; it
+        # once was one a second for ever.
+        errors = []
+
+        def two_errors():
+            errors.extend(entry["timestamp"] for entry
+                          in self.page.get_log("browser"))
+            return len(errors) > 1
+        self.page.get_log("browser")
+        eventually(two_errors, "the page asks on")
+        self.assertGreater(errors[1] - errors[0], 2500)
 
 
 CONTRASTS = """

@@ -24,24 +24,34 @@ std::string Body(const std::string& answer) {
 TEST(StatusPage, ServesThePageAndItsData) {
   StatusBoard board;
   LossCurve curve;
+  TimesHistory times;
   v1::GetStatusResponse status;
   status.set_name("demo");
+  status.set_unix_seconds(5);
+  status.add_stages()->mutable_times()->set_rotate(1.5);
   board.Publish(status);
+  times.Add(status);
   curve.Add({.step = 1, .loss = 2.5});
   ASSERT_OK_AND_ASSIGN(auto server, obs::HttpServer::Start("127.0.0.1:0"));
-  ServeStatusPage(*server, board, curve);
+  ServeStatusPage(*server, board, curve, times);
   EXPECT_THAT(HttpGet(server->address(), "/"), HasSubstr("text/html"));
   EXPECT_EQ(nlohmann::json::parse(
                 Body(HttpGet(server->address(), "/status.json")))["name"],
             "demo");
   EXPECT_EQ(Body(HttpGet(server->address(), "/history.json")),
             "{\"losses\":[[1,2.5]],\"valid_losses\":[]}\n");
+  const auto told =
+      nlohmann::json::parse(Body(HttpGet(server->address(), "/times.json")));
+  EXPECT_EQ(told[0][0]["stage"], 0);
+  EXPECT_EQ(told[0][0]["times"]["rotate"], 1.5);
+  EXPECT_EQ(told[0][0]["times"].size(), 10u) << "every phase";
 }
 
 TEST(StatusPage, SaysThatTheCoordinatorIsStarting) {
   ASSERT_OK_AND_ASSIGN(auto server, obs::HttpServer::Start("127.0.0.1:0"));
   ServeStartingPage(*server);
-  for (const char* path : {"/", "/status.json", "/history.json"}) {
+  for (const char* path :
+       {"/", "/status.json", "/history.json", "/times.json"}) {
     EXPECT_THAT(HttpGet(server->address(), path),
                 AllOf(HasSubstr(" 503 "), HasSubstr("is starting")));
   }
@@ -50,8 +60,9 @@ TEST(StatusPage, SaysThatTheCoordinatorIsStarting) {
 TEST(StatusPage, WhoWatchesIsWaitedFor) {
   StatusBoard board;
   LossCurve curve;
+  TimesHistory times;
   ASSERT_OK_AND_ASSIGN(auto server, obs::HttpServer::Start("127.0.0.1:0"));
-  ServeStatusPage(*server, board, curve);
+  ServeStatusPage(*server, board, curve, times);
   HttpGet(server->address(), "/status.json?watch=a");
   v1::GetStatusResponse status;
   status.set_exit_code(0);
@@ -70,7 +81,7 @@ TEST(StatusPage, IsOneDocumentThatLoadsNothingFromElsewhere) {
   const std::string page = kStatusPage;
   EXPECT_EQ(page.find("{{"), std::string::npos);
   const std::regex loads(
-      R"((src|href)="(?!data:|#|status\.json|history\.json|metrics))");
+      R"((src|href)="(?!data:|#|status\.json|history\.json|times\.json|metrics))");
   EXPECT_FALSE(std::regex_search(page, loads));
   EXPECT_THAT(page, HasSubstr("prefers-color-scheme: dark"));
 }
