@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,9 @@ struct Worker {
   base::SteadyTime last_heard;
   base::SteadyTime lease_begin;  // last_heard, or a later RenewAll
   int64_t peak_rss_bytes = 0;
+  // Since it has said that it records no trace, though it was told to.
+  std::optional<base::SteadyTime> untraced_since;
+  bool untraced = false;  // for so long that it is a decision
 };
 
 class WorkerTable {

@@ -449,7 +449,7 @@ function look() {
   document.documentElement.toggleAttribute('data-old', old);
   if (text === '') return;
   const since = (Date.now() - changed) / 1000;
-  showBanner(old ? `${text} This was so ${duration(since)} ago.` : text);
+  showBanner(old && status !== null ? `${text} What is shown is ${duration(since)} old.` : text);
   say(old ? 'The coordinator says nothing new.' : text);
   if (!old) return;
   setText($('state'), 'not known');

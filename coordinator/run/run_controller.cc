@@ -20,6 +20,8 @@ base::Seconds LeaseOf(const v1::RunConfig& config) {
 }
 
 constexpr std::chrono::milliseconds kLongestTick{50};
+// An order to trace is carried out within some heartbeats.
+constexpr base::Seconds kTraceBegins{5};
 
 }  // namespace
 
@@ -147,6 +149,7 @@ absl::Status RunController::Receive(const v1::WorkerMessage& message,
   if (exit_code_.has_value()) return absl::OkStatus();
   if (message.has_heartbeat()) {
     NotePeakRss(worker, message.heartbeat().peak_rss_bytes());
+    NoteTrace(worker, message.heartbeat().clock_ns() != 0, now);
     AnswerProbe(worker, message.heartbeat().probe());
   }
   if (Counts(message)) {
@@ -278,6 +281,26 @@ void RunController::NoteStages(
 void RunController::NotePeakRss(int64_t worker, int64_t bytes) {
   int64_t& peak = table_.Find(worker)->peak_rss_bytes;
   peak = std::max(peak, bytes);
+}
+
+// One whose folder is full or read-only gives up by itself. Who loads its
+// stages may not have read the order yet.
+void RunController::NoteTrace(int64_t id, bool traces, base::SteadyTime now) {
+  Worker& worker = *table_.Find(id);
+  if (traces || trace_every_ == 0 || !ready_.contains(id)) {
+    worker.untraced_since.reset();
+    worker.untraced = false;
+    return;
+  }
+  if (!worker.untraced_since) worker.untraced_since = now;
+  if (worker.untraced || now - *worker.untraced_since < kTraceBegins) return;
+  worker.untraced = true;
+  effects_.Record(
+      absl::StrCat("worker ", id, " (", worker.facts.name(),
+                   ") records no trace"),
+      absl::StrCat("its log says why: is ", setup_.run_dir,
+                   "/trace full, read-only, or at trace.max_mb? `gimbal trace "
+                   "stop` and `gimbal trace start` begin another one"));
 }
 
 void RunController::AnswerProbe(int64_t worker, int64_t number) {

@@ -97,6 +97,8 @@ void RunController::WriteRows(base::SteadyTime now) {
     row.seconds = SecondsAt(now);
     const absl::Status written = effects_.WriteRow(row);
     if (!written.ok()) return Fail(written.ToString());
+    // Told again to a new coordinator, which takes no time.
+    if (!Training()) statistics_.Interrupt();
     statistics_.Add(row);
     progressed_ = now;
   }

@@ -373,7 +373,15 @@ TEST_F(TraceRun, OnlyWarnsOfAFolderThatCannotBeWritten) {
   const json status = AwaitStatus(train, "blocked",
                                   [&](const json&) { return warnings() >= 2; });
   ASSERT_FALSE(status.is_null());
-  const int64_t update = status.at("update");
+  // Status says so as well, once for each.
+  const json told = AwaitStatus(train, "blocked", [](const json& now) {
+    return std::ranges::count_if(now.at("decisions"), [](const json& one) {
+             return one.at("what").get<std::string>().ends_with(
+                 "records no trace");
+           }) == 2;
+  });
+  ASSERT_FALSE(told.is_null());
+  const int64_t update = told.at("update");
   ASSERT_TRUE(WaitForRows(train, "blocked", update + 50));
   EXPECT_EQ(warnings(), 2);
   test_support::Run({"gimbal", "stop", "--run-dir", folder_ / "blocked"});

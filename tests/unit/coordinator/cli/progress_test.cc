@@ -102,7 +102,8 @@ TEST(ProgressTest, NoNumberIsCutApart) {
   for (size_t columns = 11; columns < 100; ++columns) {
     const std::string line = ProgressBlock(status, {columns, 24})[2];
     EXPECT_LE(ColumnsOf(line), columns);
-    for (const std::string& part : absl::StrSplit(line, "  ")) {
+    const std::vector<std::string> parts = absl::StrSplit(line, "  ");
+    for (const std::string& part : parts) {
       EXPECT_THAT(all + "  ", HasSubstr(part + "  "));
     }
   }

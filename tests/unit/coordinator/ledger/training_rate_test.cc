@@ -6,7 +6,7 @@ namespace gimbal::coordinator {
 namespace {
 
 // A run of 100 tokens per update.
-class Run {
+class Trainer {
  public:
   void Train(int updates, double seconds_per_update) {
     for (int i = 0; i < updates; ++i) {
@@ -25,7 +25,7 @@ class Run {
 };
 
 TEST(TrainingRate, IsUnknownAtFirst) {
-  Run run;
+  Trainer run;
   EXPECT_EQ(run.rate.updates_per_second(), 0);
   run.Train(1, 0.125);
   run.Train(3, 0.125);
@@ -38,7 +38,7 @@ TEST(TrainingRate, IsUnknownAtFirst) {
 }
 
 TEST(TrainingRate, ForgetsWhatIsLongAgo) {
-  Run run;
+  Trainer run;
   run.Train(1000, 0.125);
   run.Train(30, 0.5);
   const double between = run.rate.updates_per_second();
@@ -50,7 +50,7 @@ TEST(TrainingRate, ForgetsWhatIsLongAgo) {
 
 // A single second once moved it by a third.
 TEST(TrainingRate, IsSteadyThroughSlowAndFastSeconds) {
-  Run run;
+  Trainer run;
   run.Train(300, 0.125);
   for (int i = 0; i < 4; ++i) {
     run.Train(4, 0.25);
@@ -62,7 +62,7 @@ TEST(TrainingRate, IsSteadyThroughSlowAndFastSeconds) {
 
 // After a pause of minutes the time left was once that of hours.
 TEST(TrainingRate, LeavesPausesAndStandstillsOut) {
-  Run run;
+  Trainer run;
   run.Train(81, 0.125);
   run.Pass(600);
   run.rate.Interrupt();
@@ -82,7 +82,7 @@ TEST(TrainingRate, LeavesPausesAndStandstillsOut) {
 }
 
 TEST(TrainingRate, AnEvaluationIsPartOfTraining) {
-  Run run;
+  Trainer run;
   for (int i = 0; i < 20; ++i) {
     run.Train(40, 0.125);
     run.Pass(5);
@@ -93,7 +93,7 @@ TEST(TrainingRate, AnEvaluationIsPartOfTraining) {
 
 // Else the rate would stay that of better times for ever.
 TEST(TrainingRate, TwoStandstillsInARowAreASlowerRun) {
-  Run run;
+  Trainer run;
   run.Train(81, 0.125);
   run.Train(1, 10);
   EXPECT_EQ(run.rate.updates_per_second(), 8);

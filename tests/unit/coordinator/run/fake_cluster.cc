@@ -100,6 +100,10 @@ absl::Status FakeCluster::Say(int64_t worker, v1::WorkerMessage message) {
 void FakeCluster::Heartbeat(int64_t worker) {
   v1::WorkerMessage message;
   message.mutable_heartbeat()->set_peak_rss_bytes(1000);
+  const FakeWorker& fake = workers[worker];
+  if (fake.trace_every > 0 && !fake.trace_fails) {
+    message.mutable_heartbeat()->set_clock_ns(1);
+  }
   EXPECT_TRUE(Say(worker, message).ok());
 }
 

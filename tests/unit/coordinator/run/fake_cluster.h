@@ -38,6 +38,7 @@ struct FakeWorker {
   int64_t committed = 0;
   int64_t answered = 0;      // probe
   int64_t trace_every = -1;  // as told; -1: nothing was
+  bool trace_fails = false;
   std::vector<int> rewired;  // edges, last time
   int64_t assigned = 0;      // generation
   int64_t logs_from = 0;     // update: what it sent before is forgotten

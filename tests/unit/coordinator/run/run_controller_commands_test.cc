@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "coordinator/run/run_controller.h"
 #include "tests/support/status_matchers.h"
 #include "tests/unit/coordinator/run/cluster_steps.h"
@@ -73,6 +75,35 @@ TEST(RunControllerCommands, TracesOnEveryWorkerAndOnThoseThatComeLater) {
   EXPECT_THAT(cluster.Command(request),
               StatusIs(absl::StatusCode::kFailedPrecondition,
                        HasSubstr("the run has ended")));
+}
+
+// A trace on a full disk once was said to be recorded.
+TEST(RunControllerCommands, AWorkerThatRecordsNoTraceIsOneDecision) {
+  FakeCluster cluster(2, 2);
+  Start(cluster, 2);
+  const auto decisions = [&] {
+    return std::ranges::count_if(
+        cluster.effects.decisions, [](const std::string& decision) {
+          return decision.starts_with("worker 2 (w) records no trace: ");
+        });
+  };
+  cluster.workers.at(2).trace_fails = true;
+  Wait(cluster, 10, {1, 2});
+  EXPECT_EQ(decisions(), 0) << "nobody was told to";
+  Request trace;
+  trace.set_verb(Request::VERB_TRACE);
+  for (const int64_t every : {1, 0, 4}) {
+    const auto before = decisions();
+    trace.set_trace_every(every);
+    ASSERT_THAT(cluster.Command(trace), IsOk());
+    Wait(cluster, 3, {1, 2});
+    EXPECT_EQ(decisions(), before) << "it may just begin";
+    Wait(cluster, 20, {1, 2});
+    EXPECT_EQ(decisions(), before + (every > 0 ? 1 : 0));
+  }
+  for (const std::string& decision : cluster.effects.decisions) {
+    EXPECT_FALSE(decision.starts_with("worker 1 (w) records")) << decision;
+  }
 }
 
 // 30 of them once filled what status shows of the decisions.

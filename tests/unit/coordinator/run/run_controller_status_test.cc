@@ -63,6 +63,20 @@ TEST(RunControllerStatus, APauseChangesNoSpeed) {
             (40 - StatusOf(cluster).update()) / 2.0);
 }
 
+TEST(RunControllerStatus, ANewCoordinatorKnowsTheSpeed) {
+  FakeCluster cluster(2, 2);
+  Start(cluster, 2);
+  TrainForSeconds(cluster, 6);
+  for (int64_t id : {1, 2}) cluster.WriteSnapshot(id);
+  TrainForSeconds(cluster, 3);
+  cluster.Revive();
+  ASSERT_EQ(cluster.effects.rows.size(), 10u);
+  for (const auto& [id, worker] : std::map(cluster.workers)) cluster.Ready(id);
+  TrainForSeconds(cluster, 1);
+  EXPECT_EQ(StatusOf(cluster).update(), 20);
+  EXPECT_EQ(StatusOf(cluster).tokens_per_second(), 32);
+}
+
 TEST(RunControllerStatus, SaysWhichStageWaitsForAWorker) {
   FakeCluster cluster(ShrinkingSetup(0));
   Start(cluster, 3);
@@ -90,7 +104,7 @@ TEST(RunControllerStatus, SaysWhichStageWaitsForAWorker) {
   Wait(cluster, 6, {1, 3});
   ASSERT_EQ(cluster.run->state(), v1::RUN_STATE_WAITING_FOR_CAPACITY);
   EXPECT_THAT(StatusOf(cluster).standstill(),
-              StartsWith(std::string("no update for 11 s: ") + kMissing));
+              StartsWith(std::string("no update for 10 s: ") + kMissing));
   EXPECT_EQ(StatusOf(cluster).reason(),
             std::string(kMissing) + "; cluster.min_workers is 0 (all of them)");
   // And the reason stays true.
