@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 import unittest
+import urllib.request
 
 try:
     from selenium import webdriver
@@ -310,7 +311,11 @@ class StatusPage(unittest.TestCase):
         """A reload once began an empty timeline."""
         shown = ("return Math.min(...[0,1,2,3].map(s =>"
                  " (columns.get(s) || []).length))")
-        eventually(lambda: self.page.execute_script(shown) > 8, "it fills")
+        def kept():
+            with urllib.request.urlopen(
+                    f"http://{self.run_.http}/times.json") as answer:
+                return len(json.load(answer))
+        eventually(lambda: kept() > 9, "the coordinator has some of it")
         self.page.refresh()
         eventually(lambda: self.update() > 0, "the page is there again")
         self.assertGreater(self.page.execute_script(shown), 6)
