@@ -1,14 +1,38 @@
 #include "coordinator/membership/worker_table.h"
 
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
+#include "common/base/status_macros.h"
 
 namespace gimbal::coordinator {
+namespace {
+
+// Terminals, logs and pages show these.
+absl::Status CheckPrintable(const v1::RegisterRequest& request) {
+  for (const std::string* text :
+       {&request.name(), &request.data_address(), &request.metrics_address(),
+        &request.numerics(), &request.snapshot_address()}) {
+    if (std::ranges::any_of(*text, absl::ascii_iscntrl)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("control characters in '", absl::CHexEscape(*text),
+                       "', expected a worker's name and addresses in plain "
+                       "text (--name, --listen, --advertise)"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::Status WorkerTable::Register(int64_t id,
                                    const v1::RegisterRequest& request,
                                    base::SteadyTime now) {
   GIMBAL_CHECK(workers_.empty() || workers_.rbegin()->first < id);
+  GIMBAL_RETURN_IF_ERROR(CheckPrintable(request));
   if (request.data_address().empty()) {
     return absl::InvalidArgumentError(
         "data_address: empty, expected the host:port of the worker's links");

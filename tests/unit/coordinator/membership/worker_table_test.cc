@@ -84,6 +84,16 @@ TEST(WorkerTable, OneRunAdmitsOneKindOfNumerics) {
   EXPECT_EQ(table.Find(2), nullptr);
 }
 
+TEST(WorkerTable, RefusesANameThatATerminalWouldObey) {
+  WorkerTable table(seconds(3));
+  for (const char* name : {"ev\033[31mil", "a\nrun is FAILED", "a\x7f"}) {
+    EXPECT_THAT(table.Register(1, Request(name), kStart),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("control characters in '")));
+  }
+  EXPECT_THAT(table.Register(1, Request("w\u00f6rker 1"), kStart), IsOk());
+}
+
 TEST(WorkerTable, RefusesAWorkerThatCannotBeReached) {
   WorkerTable table(seconds(3));
   EXPECT_THAT(
