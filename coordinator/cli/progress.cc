@@ -133,7 +133,8 @@ std::string LossLine(const GetStatusResponse& status, size_t columns) {
   const size_t mean = parts.size();
   if (status.has_smoothed_loss()) {
     parts.push_back(absl::StrFormat(
-        "mean of %d: %.4f", std::min<int64_t>(status.update(), kLossWindow),
+        "mean of %d: %.4f",
+        std::min<int64_t>(status.update() - status.left_out(), kLossWindow),
         status.smoothed_loss()));
   }
   parts.push_back(Speed(status));

@@ -139,7 +139,7 @@ function showTiles(s) {
     (s.left_out > 0 ? `, ${count.format(s.left_out)} left out` : ''));
   setText($('loss'), loss(s.loss));
   setText($('loss-note'), s.smoothed_loss === undefined ? '' :
-    `mean of ${Math.min(50, s.update)}: ${loss(s.smoothed_loss)}`);
+    `mean of ${Math.min(50, s.update - s.left_out)}: ${loss(s.smoothed_loss)}`);
   setText($('valid'), loss(s.valid_loss));
   setText($('valid-note'), s.valid_update === undefined ? 'not measured yet' :
     `at update ${count.format(s.valid_update)}`);

@@ -195,8 +195,7 @@ TEST_F(Train, ADeadOrHungWorkerIsReplacedAndTheNumbersStayTheSame) {
     // The other three processes went on, and only the lost stage went back.
     const std::string events = ReadText(folder_ / (run + "/events.jsonl"));
     EXPECT_EQ(CountOf("was admitted", events), 5) << events;
-    EXPECT_EQ(CountOf("stage 1 is replayed from update", events), 1)
-        << events;
+    EXPECT_EQ(CountOf("stage 1 is replayed from update", events), 1) << events;
     EXPECT_EQ(CountOf("every stage goes back", events), 0) << events;
     // Counted from the start of the run, whoever hosts the stages: update 1
     // and every fourth one.

@@ -61,6 +61,8 @@ TEST(ProgressTest, TheMeanIsOfAsManyUpdatesAsThereAre) {
   EXPECT_THAT(StatusReport(status), HasSubstr("mean of 50: 2.5000"));
   status.set_update(7);
   EXPECT_THAT(StatusReport(status), HasSubstr("mean of 7: 2.5000"));
+  status.set_left_out(3);
+  EXPECT_THAT(StatusReport(status), HasSubstr("mean of 4: 2.5000"));
 }
 
 TEST(ProgressTest, BlockHasARowPerStageUnlessThereAreMany) {
