@@ -17,6 +17,7 @@
 #include "common/base/log_format.h"
 #include "common/base/stop_signals.h"
 #include "common/net/address.h"
+#include "worker/pipeline/link_choice.h"
 #include "worker/worker.h"
 
 namespace {
@@ -64,6 +65,7 @@ int main(int argc, char** argv) {
   Worker::Options options;
   options.name = "worker-" + std::to_string(getpid());
   std::string device = "auto";
+  int gpu = -1;
   std::string log_level = "info";
   std::string log_format = "text";
   std::string stop_signals = absl::StrJoin(gimbal::base::kStopSignals, ",");
@@ -107,6 +109,10 @@ int main(int argc, char** argv) {
                  "empty: a free port at the address of --listen");
   app.add_option("--device", device,
                  "cpu, cuda, or auto: cuda where there is a device");
+  app.add_option("--gpu", gpu,
+                 "which GPU of those that CUDA_VISIBLE_DEVICES shows, from 0; "
+                 "-1: the first")
+      ->check(CLI::Range(-1, 1023));
   app.add_option("--patience", patience,
                  "seconds without a coordinator before giving up")
       ->check(CLI::PositiveNumber);
@@ -128,6 +134,13 @@ int main(int argc, char** argv) {
   gimbal::base::SetLogFormat(log_format);
   TakeSignals(absl::StrSplit(stop_signals, ',', absl::SkipEmpty()));
 
+  if (gpu >= 0) {
+    const absl::Status shown = gimbal::worker::ShowOneGpu(gpu);
+    if (!shown.ok()) {
+      gimbal::base::LogError(std::string(shown.message()));
+      return 2;
+    }
+  }
   if (device != "cpu") {
     gimbal::base::LogInfo("CUDA: " + gimbal::worker::FindCuda().text);
   }
@@ -139,6 +152,14 @@ int main(int argc, char** argv) {
   options.backend = *std::move(backend);
   gimbal::base::LogInfo("computes on " + options.backend.device +
                         ", numerics: " + options.backend.numerics);
+  const gimbal::worker::DeviceLinks& links = options.backend.links;
+  if (!links.gpu.empty()) {
+    gimbal::base::LogInfo(
+        links.gpu + ", NCCL: " +
+        (links.nccl_version > 0
+             ? gimbal::worker::NcclVersionText(links.nccl_version)
+             : links.nccl_missing));
+  }
   auto worker = Worker::Start(options, signals_received);
   if (!worker.ok()) {
     gimbal::base::LogError(std::string(worker.status().message()));

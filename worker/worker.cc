@@ -185,6 +185,10 @@ v1::RegisterRequest Worker::Registration() const {
   request.set_metrics_address(net::AdvertiseOpen(http_->address(), host));
   request.set_pid(getpid());
   request.set_numerics(options_.backend.numerics);
+  const DeviceLinks& links = options_.backend.links;
+  request.set_gpu(links.gpu);
+  request.set_nccl_version(links.nccl_version);
+  request.set_nccl_missing(links.nccl_missing);
   request.set_snapshot_address(
       net::Advertise(snapshot_server_->address(), host));
   if (run_ == nullptr) return request;
@@ -272,7 +276,7 @@ void Worker::Assign(v1::CoordinatorMessage message) {
       [this](const v1::Assignment& of, std::stop_token stop) {
         return CheckpointsOf(of, std::move(stop));
       },
-      credentials_, options_.backend.make_engine));
+      credentials_, options_.backend.make_engine, options_.backend.links));
 }
 
 void Worker::SetTrace(const v1::TraceSetting& setting) {

@@ -189,6 +189,7 @@ absl::Status LocalCluster::StartWorker(int index, base::SteadyTime now) {
   const auto add = [&](const char* flag, const std::string& value) {
     if (!value.empty()) argv.insert(argv.end(), {flag, value});
   };
+  if (options_.gpus > 0) add("--gpu", absl::StrCat(index % options_.gpus));
   add("--tls-ca", options_.security.ca);
   add("--tls-cert", options_.security.cert);
   add("--tls-key", options_.security.key);

@@ -41,6 +41,7 @@ struct ClusterOptions {
   int workers = 1;
   int spares = 0;  // workers beyond them
   std::string device = "cpu";
+  int gpus = 0;  // shared out among the workers; 0: none
   bool resume = false;
   std::string log_level = "info";
   std::string log_format = "text";

@@ -52,17 +52,17 @@ std::string DefaultRunDir(const std::string& name, double unix_seconds) {
   return absl::StrCat("runs/", FolderName(name), "-", stamp);
 }
 
-// What the workers are told: cpu or cuda. With auto a run that the device does
-// not support goes to the CPU.
-absl::StatusOr<std::string> ChooseDevice(const std::string& device,
-                                         const v1::RunConfig& config) {
+// What the workers compute with. With auto a run that the device does not
+// support goes to the CPU.
+absl::StatusOr<worker::Backend> ChooseDevice(const std::string& device,
+                                             const v1::RunConfig& config) {
   GIMBAL_ASSIGN_OR_RETURN(const worker::Backend backend,
                           worker::ChooseBackend(device));
-  if (backend.device == "cpu") return backend.device;
+  if (backend.device == "cpu") return backend;
   const absl::Status supported =
       worker::CheckCudaSupports(worker::ModelSpecOf(config));
-  if (supported.ok()) return backend.device;
-  if (device == "auto") return "cpu";
+  if (supported.ok()) return backend;
+  if (device == "auto") return worker::CpuBackend();
   return supported;
 }
 
@@ -207,10 +207,10 @@ absl::StatusOr<std::string> ConfigPath(const TrainRequest& request) {
       "train: a CONFIG.yaml is needed; deploy/examples has some");
 }
 
-absl::StatusOr<int> Workers(const TrainRequest& request, int stages) {
+absl::StatusOr<int> Workers(const TrainRequest& request, int stages, int gpus) {
   if (request.workers == 0) {
     return DefaultWorkers(
-        stages, static_cast<int>(std::thread::hardware_concurrency()));
+        stages, static_cast<int>(std::thread::hardware_concurrency()), gpus);
   }
   if (request.workers < 1 || request.workers > stages) {
     return absl::InvalidArgumentError(
@@ -255,8 +255,32 @@ absl::Status CheckData(const v1::RunConfig& config, bool resume) {
 
 }  // namespace
 
-int DefaultWorkers(int stages, int cores) {
-  return std::min(stages, std::max(cores, 4));
+int DefaultWorkers(int stages, int cores, int gpus) {
+  return std::min(stages, gpus > 0 ? gpus : std::max(cores, 4));
+}
+
+absl::Status CheckTransport(const TrainPlan& plan,
+                            const worker::DeviceLinks& links) {
+  const v1::ClusterSection& cluster = plan.config.cluster();
+  const int workers = plan.workers + cluster.spares();
+  if (cluster.transport() != v1::TRANSPORT_NCCL || workers == 1) {
+    return absl::OkStatus();
+  }
+  const auto refuse = [](const std::string& why) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cluster.transport: nccl, but ", why,
+        "; --workers 1 runs all stages in one process, and cluster.transport "
+        "tcp goes through the host's memory"));
+  };
+  if (plan.gpus == 0) return refuse("the workers compute on the CPU");
+  if (links.nccl_version == 0) return refuse(links.nccl_missing);
+  if (workers > plan.gpus) {
+    return refuse(absl::StrCat(plan.workers, " workers and ", cluster.spares(),
+                               " spares would share ", plan.gpus,
+                               plan.gpus == 1 ? " GPU" : " GPUs",
+                               ", and NCCL takes one process per GPU"));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<TrainPlan> Preflight(const TrainRequest& request,
@@ -272,9 +296,13 @@ absl::StatusOr<TrainPlan> Preflight(const TrainRequest& request,
                               rpc::FilesOf(config.cluster()))));
   GIMBAL_RETURN_IF_ERROR(plan.credentials.CheckListen(
       "cluster.listen", config.cluster().listen()));
-  GIMBAL_ASSIGN_OR_RETURN(plan.workers,
-                          Workers(request, config.pipeline().stages()));
-  GIMBAL_ASSIGN_OR_RETURN(plan.device, ChooseDevice(request.device, config));
+  GIMBAL_ASSIGN_OR_RETURN(const worker::Backend backend,
+                          ChooseDevice(request.device, config));
+  plan.device = backend.device;
+  plan.gpus = plan.device == "cuda" ? worker::FindCuda().devices : 0;
+  GIMBAL_ASSIGN_OR_RETURN(
+      plan.workers, Workers(request, config.pipeline().stages(), plan.gpus));
+  GIMBAL_RETURN_IF_ERROR(CheckTransport(plan, backend.links));
   GIMBAL_RETURN_IF_ERROR(CheckData(config, request.resume));
   plan.run_dir = request.run_dir.empty()
                      ? DefaultRunDir(config.run().name(), unix_seconds)

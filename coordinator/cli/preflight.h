@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "common/rpc/credentials.h"
 #include "gimbal/v1/run_config.pb.h"
+#include "worker/transport/device_links.h"
 
 namespace gimbal::cli {
 
@@ -26,6 +27,7 @@ struct TrainPlan {
   rpc::Credentials credentials;
   int workers = 1;
   std::string device;     // of the workers: cpu or cuda
+  int gpus = 0;           // with cuda: how many there are for them
   int stages_before = 0;  // a run that goes over to others had so many, else 0
 };
 
@@ -38,7 +40,13 @@ struct TrainPlan {
 absl::StatusOr<TrainPlan> Preflight(const TrainRequest& request,
                                     double unix_seconds);
 
-// Workers of a local run: one per stage, but no more than the machine carries.
-int DefaultWorkers(int stages, int cores);
+// Workers of a local run: one per stage, but no more than the machine carries:
+// one per GPU, where they compute on those.
+int DefaultWorkers(int stages, int cores, int gpus);
+
+// INVALID_ARGUMENT when the config asks for NCCL and these workers cannot have
+// it, with the reason and what can be done instead.
+absl::Status CheckTransport(const TrainPlan& plan,
+                            const worker::DeviceLinks& links);
 
 }  // namespace gimbal::cli

@@ -242,6 +242,7 @@ int RunLocal(const TrainOptions& options, const SignalQueue& signals) {
        .workers = plan->workers,
        .spares = plan->config.cluster().spares(),
        .device = plan->device,
+       .gpus = plan->gpus,
        .resume = options.request.resume,
        .log_level = options.log_level,
        .log_format = options.log_format,

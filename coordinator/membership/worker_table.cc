@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
+#include "worker/pipeline/link_choice.h"
 
 namespace gimbal::coordinator {
 namespace {
@@ -15,7 +16,8 @@ namespace {
 absl::Status CheckPrintable(const v1::RegisterRequest& request) {
   for (const std::string* text :
        {&request.name(), &request.data_address(), &request.metrics_address(),
-        &request.numerics(), &request.snapshot_address()}) {
+        &request.numerics(), &request.snapshot_address(), &request.gpu(),
+        &request.nccl_missing()}) {
     if (std::ranges::any_of(*text, absl::ascii_iscntrl)) {
       return absl::InvalidArgumentError(
           absl::StrCat("control characters in '", absl::CHexEscape(*text),
@@ -44,11 +46,27 @@ absl::Status WorkerTable::Register(int64_t id,
         "': their results would differ in the last bits; use machines of one "
         "kind and one build"));
   }
+  if (nccl_) GIMBAL_RETURN_IF_ERROR(CheckNccl(request));
   numerics_ = request.numerics();
   Worker& worker = workers_[id];
   worker.id = id;
   worker.facts = request;
   worker.last_heard = worker.lease_begin = now;
+  return absl::OkStatus();
+}
+
+absl::Status WorkerTable::CheckNccl(const v1::RegisterRequest& request) const {
+  const v1::RegisterRequest* first =
+      workers_.empty() ? nullptr : &workers_.begin()->second.facts;
+  const std::string lacks = worker::LacksNccl(request, first);
+  if (!lacks.empty()) return absl::FailedPreconditionError(lacks);
+  for (const auto& [id, worker] : workers_) {
+    if (!worker::SharesGpu(request, worker.facts)) continue;
+    return absl::UnavailableError(absl::StrCat(
+        "worker ", request.name(), " would share ", request.gpu(), " with ",
+        worker.facts.name(), ", which NCCL does not allow; one worker with ",
+        "several stages per GPU, or cluster.transport tcp"));
+  }
   return absl::OkStatus();
 }
 

@@ -36,11 +36,15 @@ struct Worker {
 
 class WorkerTable {
  public:
-  explicit WorkerTable(base::Seconds lease) : lease_(lease) {}
+  // `nccl`: the config asks for it.
+  explicit WorkerTable(base::Seconds lease, bool nccl = false)
+      : lease_(lease), nccl_(nccl) {}
 
   // Admits worker `id`, larger than every id before. The first worker decides
   // the numerics of the run; FAILED_PRECONDITION for another value,
-  // INVALID_ARGUMENT for a request without a data address.
+  // INVALID_ARGUMENT for a request without a data address. With NCCL:
+  // FAILED_PRECONDITION for a worker without it, UNAVAILABLE as long as another
+  // worker has the same GPU, which may be one that is lost already.
   absl::Status Register(int64_t id, const v1::RegisterRequest& request,
                         base::SteadyTime now);
 
@@ -64,7 +68,10 @@ class WorkerTable {
   const std::map<int64_t, Worker>& workers() const { return workers_; }
 
  private:
+  absl::Status CheckNccl(const v1::RegisterRequest& request) const;
+
   base::Seconds lease_;
+  bool nccl_;
   std::string numerics_;  // of the run; empty until the first was admitted
   std::map<int64_t, Worker> workers_;
 };

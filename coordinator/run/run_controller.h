@@ -186,6 +186,7 @@ class RunController {
   void FillPlacements(
       google::protobuf::RepeatedPtrField<v1::StagePlacement>& placements) const;
   void SendAssignments();
+  void NoteLinks();
   std::set<int64_t> Hosts() const;
   std::vector<int> StagesOf(int64_t worker) const;
 
@@ -256,6 +257,7 @@ class RunController {
   RunStateMachine machine_;
   WorkerTable table_;
   std::string numerics_;  // as recorded
+  std::string links_;     // likewise: what carries tensors between workers
   std::optional<int> exit_code_;
   std::vector<StageInfo> stage_info_;
   std::vector<Recovery> recoveries_;

@@ -8,6 +8,7 @@
 #include "coordinator/planner/slots.h"
 #include "coordinator/run/run_controller.h"
 #include "coordinator/run/standstill.h"
+#include "worker/pipeline/link_choice.h"
 
 namespace gimbal::coordinator {
 
@@ -143,8 +144,24 @@ absl::Status RunController::BeginOrTakeUp() {
   return absl::OkStatus();
 }
 
+// Where nothing computes on a GPU there is no choice.
+void RunController::NoteLinks() {
+  google::protobuf::RepeatedPtrField<v1::StagePlacement> placements;
+  FillPlacements(placements);
+  if (placements[0].gpu().empty() || Hosts().size() == 1) return;
+  const worker::LinkChoice choice =
+      worker::ChooseLinks(setup_.config.cluster().transport(), placements);
+  const std::string what =
+      absl::StrCat("tensors between workers travel over ",
+                   choice.nccl ? "NCCL" : "TCP, through the host's memory");
+  if (what == links_) return;
+  links_ = what;
+  effects_.Record(what, choice.reason);
+}
+
 // To the silent as well: one that wakes up in time learns that it is a spare.
 void RunController::SendAssignments() {
+  NoteLinks();
   for (int64_t worker : table_.Alive(base::SteadyTime())) {
     effects_.Send(worker, TraceMessage());
     const std::vector<int> stages = StagesOf(worker);
@@ -184,7 +201,10 @@ void RunController::FillPlacements(
     placement = planned;
     const int64_t worker = slots_[slot_of_stage_[planned.stage()]];
     placement.set_worker_id(worker);
-    placement.set_data_address(table_.Find(worker)->facts.data_address());
+    const v1::RegisterRequest& facts = table_.Find(worker)->facts;
+    placement.set_data_address(facts.data_address());
+    placement.set_gpu(facts.gpu());
+    placement.set_nccl_version(facts.nccl_version());
   }
 }
 

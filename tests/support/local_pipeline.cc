@@ -178,8 +178,10 @@ class LocalPipeline {
     for (int s = 0; s + 1 < stages(); ++s) {
       LocalWorker& a = WorkerOf(s);
       LocalWorker& b = WorkerOf(s + 1);
-      auto [up, down] = &a == &b ? InProcessLink::MakePair(SpecOf(s), a.signal)
-                                 : TcpPair(SpecOf(s), a, b);
+      auto [up, down] = &a == &b
+                            ? InProcessLink::MakePair(SpecOf(s), a.signal,
+                                                      *options_.links.tensors)
+                            : TcpPair(SpecOf(s), a, b);
       ends[static_cast<size_t>(s)].second = up.get();
       ends[static_cast<size_t>(s + 1)].first = down.get();
       a.links.push_back(std::move(up));
@@ -204,8 +206,8 @@ class LocalPipeline {
             options_.model.hidden};
   }
 
-  static std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>> TcpPair(
-      const EdgeSpec& spec, LocalWorker& a, LocalWorker& b) {
+  std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>> TcpPair(
+      const EdgeSpec& spec, LocalWorker& a, LocalWorker& b) const {
     const auto deadline = base::Clock::Real().Now() + std::chrono::seconds(20);
     b.listener->Admit(spec.identity.run, spec.identity.generation, kLinkKey);
     absl::StatusOr<Socket> dialled;
@@ -216,9 +218,12 @@ class LocalPipeline {
     absl::StatusOr<Socket> accepted =
         b.listener->Accept(spec.identity, deadline);
     dialler.join();
-    return {
-        std::make_unique<TcpLink>(spec, std::move(dialled).value(), a.signal),
-        std::make_unique<TcpLink>(spec, std::move(accepted).value(), b.signal)};
+    const TcpLinkOptions options{.tensors = options_.links.tensors,
+                                 .host = options_.links.host};
+    return {std::make_unique<TcpLink>(spec, std::move(dialled).value(),
+                                      a.signal, options),
+            std::make_unique<TcpLink>(spec, std::move(accepted).value(),
+                                      b.signal, options)};
   }
 
   // Every stage stops by itself before the first update that is not granted.

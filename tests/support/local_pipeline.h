@@ -15,6 +15,7 @@
 #include "worker/data/batch_sampler.h"
 #include "worker/pipeline/executor.h"
 #include "worker/pipeline/stage_runner.h"
+#include "worker/transport/device_links.h"
 
 namespace gimbal::test_support {
 
@@ -36,6 +37,7 @@ struct PipelineOptions {
   double clip = 1.0;
   worker::MitigationSpec mitigation;
   worker::EngineFactory engine = worker::MakeCpuEngine;
+  worker::DeviceLinks links;  // of the engine's back end
   int refresh_period = 5;
   int microbatch = 3;
   uint64_t seed = 7;

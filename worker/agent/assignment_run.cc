@@ -79,8 +79,8 @@ AssignmentRun::AssignmentRun(int64_t generation, v1::Assignment assignment,
                              SnapshotStore& store, trace::Tracer& tracer,
                              std::function<void(v1::WorkerMessage)> send,
                              const MakeCheckpointStore& make_checkpoints,
-                             rpc::Credentials credentials,
-                             EngineFactory engine)
+                             rpc::Credentials credentials, EngineFactory engine,
+                             DeviceLinks device)
     : generation_(generation),
       assignment_(std::move(assignment)),
       data_(data),
@@ -92,7 +92,7 @@ AssignmentRun::AssignmentRun(int64_t generation, v1::Assignment assignment,
       outbox_(generation, std::move(send)),
       checkpoints_(make_checkpoints(assignment_, stop_.get_token())),
       edges_(generation, assignment_, host_, signal_, listener,
-             [this](int edge, const absl::Status& status) {
+             std::move(device), [this](int edge, const absl::Status& status) {
                ReportBroken(edge, status);
              }) {
   if (assignment_.config().cluster().peer_snapshot_every() > 0) {

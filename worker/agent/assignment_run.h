@@ -43,14 +43,14 @@ class AssignmentRun {
   // threads; `data` (the run's alone as long as it lives), `listener`, `tracer`
   // and `store`, to which the assignment is known, must outlive the run;
   // `credentials` are for other workers' snapshots, `engine` makes what
-  // computes a stage.
+  // computes a stage, `device` is what it offers to the links.
   AssignmentRun(int64_t generation, v1::Assignment assignment, WorkerData& data,
                 LinkListener& listener, SnapshotStore& store,
                 trace::Tracer& tracer,
                 std::function<void(v1::WorkerMessage)> send,
                 const MakeCheckpointStore& make_checkpoints,
                 rpc::Credentials credentials = {},
-                EngineFactory engine = MakeCpuEngine);
+                EngineFactory engine = MakeCpuEngine, DeviceLinks device = {});
   // Gives the assignment up: leaves blocking calls, closes its edges, waits for
   // the thread.
   ~AssignmentRun();

@@ -1,11 +1,16 @@
 #include "worker/agent/edges.h"
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/duration.h"
+#include "common/base/log.h"
 #include "common/base/random.h"
 #include "common/base/status_macros.h"
+#include "worker/pipeline/link_choice.h"
 #include "worker/pipeline/memory_plan.h"
 #include "worker/transport/inprocess_link.h"
 
@@ -33,15 +38,25 @@ int64_t CheckpointBytes(const v1::Assignment& assignment) {
 // Time to reach a neighbour's listener, which is there before its stages are.
 constexpr std::chrono::seconds kConnectTime{30};
 
+// Whoever is left sees the connections close, and another process takes the
+// stages.
+void EndProcess(const std::string& why) {
+  base::LogError(absl::StrCat(why, ": this process ends, for what it holds ",
+                              "cannot be freed otherwise"));
+  _exit(1);
+}
+
 }  // namespace
 
 Edges::Edges(int64_t generation, const v1::Assignment& assignment,
              StageHost& host, Signal& signal, LinkListener& listener,
+             DeviceLinks device,
              std::function<void(int, const absl::Status&)> on_broken)
     : assignment_(assignment),
       host_(host),
       signal_(signal),
       listener_(listener),
+      device_(std::move(device)),
       on_broken_(std::move(on_broken)) {
   listener_.Admit(base::StreamOf(assignment_.run_id()), generation,
                   assignment_.link_key());
@@ -67,7 +82,8 @@ absl::Status Edges::Connect(int64_t generation) {
     if (!up_here && !down_here) continue;
     const EdgeSpec spec = SpecOf(generation, edge);
     if (up_here && down_here) {
-      auto [up, down] = InProcessLink::MakePair(spec, signal_);
+      auto [up, down] =
+          InProcessLink::MakePair(spec, signal_, *device_.tensors);
       ends[edge].second = up.get();
       ends[edge + 1].first = down.get();
       host_.Add(std::move(up));
@@ -107,14 +123,25 @@ std::unique_ptr<TcpLink> Edges::MakeLink(const EdgeSpec& edge, Socket socket) {
               .disk_bytes = int64_t{config.cluster().replay_disk_mb()} << 20,
               .folder = SpillFolder(assignment_),
               .reserve_bytes = CheckpointBytes(assignment_)},
-      .on_broken = [this, number](const absl::Status& status) {
-        Broke(number, status);
-      }};
+      .on_broken =
+          [this, number](const absl::Status& status) { Broke(number, status); },
+      .tensors = device_.tensors,
+      .host = device_.host,
+      .channels = ChannelsUnder(assignment_.placements())};
   auto link = std::make_unique<TcpLink>(edge, std::move(socket), signal_,
                                         std::move(options));
   std::lock_guard lock(mutex_);
   links_[number] = link.get();
   return link;
+}
+
+TcpLinkChannels Edges::ChannelsUnder(const Placements& placements) const {
+  const v1::ClusterSection& cluster = assignment_.config().cluster();
+  if (!ChooseLinks(cluster.transport(), placements).nccl) return {};
+  return {.maker = device_.channels,
+          .timeout = std::chrono::duration_cast<std::chrono::milliseconds>(
+              base::SecondsOf(cluster.link_timeout())),
+          .stuck = EndProcess};
 }
 
 void Edges::Broke(int edge, const absl::Status& status) {
@@ -136,6 +163,7 @@ void Edges::Leave(const google::protobuf::RepeatedField<int>& edges) {
       links.push_back(link->second);
     }
   }
+  for (TcpLink* link : links) link->Leave();
   for (TcpLink* link : links) link->Detach();
 }
 
@@ -159,7 +187,8 @@ absl::Status Edges::Reconnect(int64_t generation, const v1::Rewire& rewire) {
       std::lock_guard lock(mutex_);
       broken_.erase(edge);
     }
-    link->Attach(generation, std::move(socket).value());
+    link->Attach(generation, std::move(socket).value(),
+                 ChannelsUnder(rewire.placements()));
   }
   return absl::OkStatus();
 }

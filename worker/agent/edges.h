@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "gimbal/v1/control_service.pb.h"
 #include "worker/agent/stage_host.h"
+#include "worker/transport/device_links.h"
 #include "worker/transport/link_listener.h"
 #include "worker/transport/tcp_link.h"
 
@@ -25,9 +26,10 @@ class Edges {
  public:
   // `assignment`, `host`, `signal` and `listener` must outlive the edges.
   // `on_broken` is called on a thread of the link, once per connection: see
-  // TcpLinkOptions. Neighbours may connect from now on.
+  // TcpLinkOptions. Neighbours may connect from now on. `device`: of what
+  // computes the stages.
   Edges(int64_t generation, const v1::Assignment& assignment, StageHost& host,
-        Signal& signal, LinkListener& listener,
+        Signal& signal, LinkListener& listener, DeviceLinks device,
         std::function<void(int edge, const absl::Status&)> on_broken);
 
   // Makes all links and joins the host's stages to them. Edges are connected in
@@ -53,12 +55,16 @@ class Edges {
   absl::StatusOr<Socket> Join(const EdgeIdentity& edge, const std::string& key,
                               const std::string& downstream);
   std::unique_ptr<TcpLink> MakeLink(const EdgeSpec& edge, Socket socket);
+  using Placements = google::protobuf::RepeatedPtrField<v1::StagePlacement>;
+  // As both ends of a connection have them under these placements.
+  TcpLinkChannels ChannelsUnder(const Placements& placements) const;
   void Broke(int edge, const absl::Status& status);
 
   const v1::Assignment& assignment_;
   StageHost& host_;
   Signal& signal_;
   LinkListener& listener_;
+  const DeviceLinks device_;
   const std::function<void(int, const absl::Status&)> on_broken_;
   std::atomic<int64_t> interrupted_ = 0;  // generation
   mutable std::mutex mutex_;

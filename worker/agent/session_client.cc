@@ -125,7 +125,7 @@ absl::StatusOr<std::unique_ptr<SessionClient>> SessionClient::Connect(
   const base::Clock& clock = base::Clock::Real();
   const auto deadline = clock.Now() + patience;
   auto impl = std::make_unique<Impl>();
-  bool told = false;
+  std::string told;
   for (milliseconds pause{50};;
        pause = std::min(pause * 2, milliseconds(1000))) {
     // A channel that is kept would ask for the address again only after half a
@@ -140,8 +140,10 @@ absl::StatusOr<std::unique_ptr<SessionClient>> SessionClient::Connect(
     if (!absl::IsUnavailable(status) && !absl::IsDeadlineExceeded(status)) {
       return status;
     }
-    if (!std::exchange(told, true)) {
-      base::LogInfo(absl::StrCat("waits for the coordinator at ", coordinator));
+    const std::string why(status.message());
+    if (std::exchange(told, why) != why) {
+      base::LogInfo(absl::StrCat("waits for the coordinator at ", coordinator,
+                                 ": ", why));
     }
     for (const auto until = clock.Now() + pause; clock.Now() < until;
          std::this_thread::sleep_for(milliseconds(10))) {

@@ -200,17 +200,18 @@ absl::StatusOr<StageSnapshot> StageSnapshot::WithTensors(
   StageSnapshot snapshot;
   snapshot.update_ = update;
   snapshot.tensors_ = std::move(tensors);
-  snapshot.memory_.resize(static_cast<size_t>(size));
+  snapshot.memory_.Reset(compute::HeapMemory(), size);
+  snapshot.memory_.Add(size);
   return snapshot;
 }
 
 float* StageSnapshot::Add(std::string file, std::string name,
                           std::vector<int64_t> shape) {
-  const auto offset = static_cast<int64_t>(memory_.size());
-  memory_.resize(memory_.size() + static_cast<size_t>(Elements(shape)));
+  const int64_t offset = memory_.size();
+  float* const values = memory_.Add(Elements(shape));
   tensors_.push_back(
       {std::move(file), std::move(name), std::move(shape), offset});
-  return memory_.data() + offset;
+  return values;
 }
 
 void StageSnapshot::AddWeights(int64_t version, const float* arena, bool newest,
@@ -240,8 +241,7 @@ int64_t StageSnapshot::SizeOf(const StageState& state) const {
 void StageSnapshot::Copy(int64_t update, const StageState& state) {
   update_ = update;
   tensors_.clear();
-  memory_.clear();
-  memory_.reserve(static_cast<size_t>(SizeOf(state)));
+  memory_.Reset(state.engine().host_memory(), SizeOf(state));
   const WeightStash& stash = state.stash();
   AddWeights(update, state.newest(), true, state);
   // Forwards use predicted weights of the newest version too.
@@ -266,7 +266,7 @@ void StageSnapshot::Copy(int64_t update, const StageState& state) {
 // Weights are watched by the run's guards; a moment may overflow unseen.
 absl::Status StageSnapshot::CheckFinite(const SnapshotTensor& tensor) const {
   if (compute::Kernels<OptimKernels<float>>().all_finite(
-          Elements(tensor.shape), memory_.data() + tensor.offset)) {
+          Elements(tensor.shape), values().data() + tensor.offset)) {
     return absl::OkStatus();
   }
   return absl::FailedPreconditionError(absl::StrCat(
@@ -279,7 +279,7 @@ absl::StatusOr<std::vector<SnapshotFile>> StageSnapshot::Write(
   for (const SnapshotTensor& tensor : tensors_) {
     GIMBAL_RETURN_IF_ERROR(CheckFinite(tensor));
     by_file[tensor.file].push_back(
-        {tensor.name, tensor.shape, memory_.data() + tensor.offset});
+        {tensor.name, tensor.shape, values().data() + tensor.offset});
   }
   std::vector<SnapshotFile> files;
   for (const auto& [file, tensors] : by_file) {

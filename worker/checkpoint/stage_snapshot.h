@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "common/io/safetensors.h"
 #include "worker/checkpoint/checkpoint_store.h"
+#include "worker/checkpoint/snapshot_memory.h"
 #include "worker/pipeline/stage_state.h"
 
 namespace gimbal::worker {
@@ -38,7 +39,8 @@ class StageSnapshot {
       int64_t update, std::vector<SnapshotTensor> tensors);
 
   // Copies weights, stashed versions and optimizer state right after update
-  // `update`. Memory is kept for the next copy.
+  // `update`, into host memory of the state's engine, which is kept for the
+  // next copy.
   void Copy(int64_t update, const StageState& state);
 
   // Writes the files of the stage's layers. FAILED_PRECONDITION when a number
@@ -47,9 +49,9 @@ class StageSnapshot {
 
   int64_t update() const { return update_; }
   const std::vector<SnapshotTensor>& tensors() const { return tensors_; }
-  std::span<const float> values() const { return memory_; }
-  std::span<float> values() { return memory_; }
-  int64_t bytes() const { return static_cast<int64_t>(memory_.size()) * 4; }
+  std::span<const float> values() const { return memory_.values(); }
+  std::span<float> values() { return memory_.values(); }
+  int64_t bytes() const { return memory_.size() * 4; }
 
  private:
   absl::Status CheckFinite(const SnapshotTensor& tensor) const;
@@ -61,7 +63,7 @@ class StageSnapshot {
 
   int64_t update_ = 0;
   std::vector<SnapshotTensor> tensors_;
-  std::vector<float> memory_;
+  SnapshotMemory memory_;
 };
 
 // Fills the state with that of the checkpoint taken at `update`: the newest

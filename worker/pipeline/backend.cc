@@ -7,8 +7,11 @@
 #include <filesystem>
 #include <stdexcept>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "worker/compute/runtime.h"
 #include "worker/pipeline/cpu_engine.h"
 #include "worker/pipeline/cuda/plugin.h"
@@ -23,6 +26,11 @@ std::string PluginPath() {
 }
 
 CudaSearch Load(const std::string& path) {
+  // Every stream its own queue, as far as there are any: a transfer that waits
+  // for its other end must not hold up what would bring that about, nor the
+  // loading of a kernel wait for it.
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
+  setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0);
   // RTLD_LOCAL: the libraries' symbols are the plugin's business.
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
@@ -47,7 +55,8 @@ CudaSearch Load(const std::string& path) {
                 const absl::Status supported = CheckCudaSupports(s.stage.model);
                 if (supported.ok()) return make(s);
                 throw std::runtime_error(std::string(supported.message()));
-              }}};
+              },
+              std::move(found.links)}};
 }
 
 CudaSearch Search() {
@@ -72,6 +81,23 @@ absl::Status Refuse(const std::string& what) {
 }  // namespace
 
 Backend CpuBackend() { return {"cpu", compute::NumericsTag(), MakeCpuEngine}; }
+
+absl::Status ShowOneGpu(int index) {
+  const char* shown = std::getenv("CUDA_VISIBLE_DEVICES");
+  std::string one = absl::StrCat(index);
+  if (shown != nullptr) {
+    const std::vector<std::string> all =
+        absl::StrSplit(shown, ',', absl::SkipEmpty());
+    if (index >= static_cast<int>(all.size())) {
+      return absl::OutOfRangeError(
+          absl::StrCat("--gpu ", index, ": CUDA_VISIBLE_DEVICES='", shown,
+                       "' shows ", all.size(), " GPUs, counted from 0"));
+    }
+    one = all[static_cast<size_t>(index)];
+  }
+  setenv("CUDA_VISIBLE_DEVICES", one.c_str(), /*overwrite=*/1);
+  return absl::OkStatus();
+}
 
 const CudaSearch& FindCuda() {
   static const CudaSearch search = Search();

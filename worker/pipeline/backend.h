@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "worker/pipeline/stage_engine.h"
+#include "worker/transport/device_links.h"
 
 namespace gimbal::worker {
 
@@ -21,6 +22,7 @@ struct Backend {
   // one value.
   std::string numerics;
   EngineFactory make_engine;
+  DeviceLinks links;
 };
 
 // Of the host's processor.
@@ -32,6 +34,11 @@ struct CudaSearch {
   std::string text;
   Backend backend;  // when there is a device
 };
+
+// Lets this process see one GPU of those that it could see, the `index`-th.
+// OUT_OF_RANGE when the environment shows fewer. Before FindCuda and any other
+// thread.
+absl::Status ShowOneGpu(int index);
 
 // Searches once; the same answer afterwards. Thread-safe.
 const CudaSearch& FindCuda();

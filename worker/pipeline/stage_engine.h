@@ -5,7 +5,9 @@
 // Arenas (laid out by the parameter table), slots and the state of the update
 // rule lie in the engine's memory, which may be a device's: their addresses are
 // names, to be read and written through the engine alone. `host` is the
-// caller's own memory, which the engine has done with when a call returns.
+// caller's own memory, and a boundary tensor lies in that of a link, which is
+// the host's or DeviceLinks::tensors of the back end; the engine has done with
+// both when a call returns.
 //
 // One virtual call per microbatch, update or tensor, none per element.
 //
@@ -21,6 +23,7 @@
 #include <span>
 #include <vector>
 
+#include "worker/compute/memory.h"
 #include "worker/model/stage.h"
 #include "worker/optim/stage_update.h"
 
@@ -37,6 +40,8 @@ class StageEngine {
 
   // Memory. `size` elements, zeroed; it lives as long as the engine.
   virtual float* Allocate(int64_t size) = 0;
+  // Of the host, which Read and Save reach fastest.
+  virtual compute::Memory& host_memory() const { return compute::HeapMemory(); }
   virtual void Read(const float* from, int64_t n, float* host) const = 0;
   virtual void Write(const float* host, int64_t n, float* to) = 0;
   virtual void Copy(const float* from, int64_t n, float* to) = 0;
@@ -50,14 +55,14 @@ class StageEngine {
   virtual int64_t activation_bytes() const = 0;
   virtual std::span<float> values(int slot) = 0;
   virtual void SetTokens(std::span<const int32_t> host, int slot) = 0;
-  // Tokens, targets and hidden are the host's.
+  // Tokens and targets are the host's, hidden is a boundary tensor.
   virtual void Forward(const float* weights, const StageInput<float>& input,
                        int slot) = 0;
   // What Forward left in the slot: the output [B*T, C], or at the last stage
   // the loss.
-  virtual void ReadOutput(int slot, float* host) = 0;
+  virtual void ReadOutput(int slot, float* boundary) = 0;
   virtual double Loss(int slot) = 0;
-  // `doutput` and `dinput` are the host's.
+  // `doutput` and `dinput` are boundary tensors.
   virtual void Backward(const float* weights, const float* doutput,
                         double loss_scale, int slot, float* grads,
                         float* dinput) = 0;

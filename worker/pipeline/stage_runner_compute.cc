@@ -262,7 +262,7 @@ void StageRunner::SendNorm(Link* link, MessageKind kind, int64_t update,
   message.header.index = update;
   message.header.rows = 1;
   message.header.cols = 1;
-  message.payload = link->TakeBuffer(sizeof sum);
+  message.payload = link->TakeHostBuffer(sizeof sum);
   std::memcpy(message.payload.data(), &sum, sizeof sum);
   Send(link, std::move(message), base::Clock::Real().Now());
 }

@@ -1,14 +1,10 @@
 #include "worker/transport/buffer_pool.h"
 
-#include <new>
 #include <utility>
 
 #include "common/base/log.h"
 
 namespace gimbal::worker {
-namespace {
-constexpr std::align_val_t kAlignment{64};
-}  // namespace
 
 PooledBuffer::PooledBuffer(PooledBuffer&& other) noexcept
     : pool_(std::move(other.pool_)),
@@ -26,12 +22,23 @@ PooledBuffer::~PooledBuffer() {
   if (data_ != nullptr) pool_->Return(data_);
 }
 
-std::shared_ptr<BufferPool> BufferPool::Make(int64_t capacity) {
-  return std::shared_ptr<BufferPool>(new BufferPool(capacity));
+compute::Memory& PooledBuffer::memory() const { return pool_->memory(); }
+
+bool PooledBuffer::on_device() const {
+  return pool_ != nullptr && pool_->memory().on_device();
+}
+
+std::shared_ptr<BufferPool> BufferPool::Make(int64_t capacity,
+                                             compute::Memory& memory) {
+  return std::shared_ptr<BufferPool>(new BufferPool(capacity, memory));
 }
 
 BufferPool::~BufferPool() {
-  for (std::byte* data : free_) ::operator delete(data, kAlignment);
+  for (std::byte* data : free_) memory_.Free(data, capacity_);
+}
+
+void BufferPool::Reserve(int buffers) {
+  for (int i = 0; i < buffers; ++i) Return(memory_.Allocate(capacity_));
 }
 
 PooledBuffer BufferPool::Take(int64_t size) {
@@ -47,8 +54,7 @@ PooledBuffer BufferPool::Take(int64_t size) {
       return buffer;
     }
   }
-  buffer.data_ = static_cast<std::byte*>(
-      ::operator new(static_cast<size_t>(capacity_), kAlignment));
+  buffer.data_ = memory_.Allocate(capacity_);
   return buffer;
 }
 

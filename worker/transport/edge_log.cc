@@ -78,7 +78,7 @@ void EdgeLog::SkipReached() {
   }
 }
 
-absl::StatusOr<std::shared_ptr<const Message>> EdgeLog::Next(BufferPool& pool) {
+absl::StatusOr<std::shared_ptr<const Message>> EdgeLog::Next(BufferPool& host) {
   std::lock_guard lock(mutex_);
   SkipReached();
   if (next_ == entries_.size()) return std::shared_ptr<const Message>();
@@ -86,7 +86,7 @@ absl::StatusOr<std::shared_ptr<const Message>> EdgeLog::Next(BufferPool& pool) {
   if (entry.offset < 0) return std::shared_ptr<const Message>(entry.message);
   auto copy = std::make_shared<Message>();
   copy->header = entry.message->header;
-  copy->payload = pool.Take(entry.bytes);
+  copy->payload = host.Take(entry.bytes);
   const ssize_t read = pread(file_, copy->payload.data(),
                              static_cast<size_t>(entry.bytes), entry.offset);
   if (read != entry.bytes) {
@@ -95,6 +95,34 @@ absl::StatusOr<std::shared_ptr<const Message>> EdgeLog::Next(BufferPool& pool) {
         read < 0 ? std::strerror(errno) : "the file is too short"));
   }
   return std::shared_ptr<const Message>(std::move(copy));
+}
+
+EdgeLog::Entry* EdgeLog::NextOnDevice(bool unsent) {
+  const size_t end = unsent ? entries_.size() : next_;
+  while (on_host_ < end) {
+    Entry& entry = entries_[on_host_];
+    if (entry.message->payload.on_device()) return &entry;
+    ++on_host_;
+  }
+  return nullptr;
+}
+
+void EdgeLog::BringToHost(BufferPool& host, bool unsent) {
+  std::unique_lock lock(mutex_);
+  while (const Entry* entry = NextOnDevice(unsent)) {
+    const std::shared_ptr<const Message> message = entry->message;
+    lock.unlock();  // the executor goes on
+    auto copy = std::make_shared<Message>();
+    const PooledBuffer& payload = message->payload;
+    copy->header = message->header;
+    copy->payload = host.Take(payload.size());
+    payload.memory().ToHost(payload.data(), payload.size(),
+                            copy->payload.data());
+    lock.lock();
+    // Unless it was pruned meanwhile.
+    Entry* now = NextOnDevice(unsent);
+    if (now != nullptr && now->message == message) now->message = copy;
+  }
 }
 
 void EdgeLog::Spill() {
@@ -160,6 +188,7 @@ void EdgeLog::DropOldest() {
   entries_.pop_front();
   --next_;
   if (on_disk_ > 0) --on_disk_;
+  if (on_host_ > 0) --on_host_;
 }
 
 int64_t EdgeLog::memory_bytes() const {

@@ -42,10 +42,15 @@ class EdgeLog {
   // part of that is gone.
   absl::Status Resume(const Positions& peer);
   // Moves on to the next message that the peer needs; null when there is none.
-  // Reads its payload back when it is on disk. Whoever holds it may outlast a
-  // Prune.
-  absl::StatusOr<std::shared_ptr<const Message>> Next(BufferPool& pool);
-  // Brings memory below its limit. Not on the executor's thread: it writes.
+  // Reads its payload back when it is on disk, into `host`. Whoever holds it
+  // may outlast a Prune.
+  absl::StatusOr<std::shared_ptr<const Message>> Next(BufferPool& host);
+  // Replaces payloads on a device by copies in `host`: of the messages that
+  // have been sent or need not be, and of the unsent ones when asked to. Not on
+  // the executor's thread, and not beside Next: it waits for the device.
+  void BringToHost(BufferPool& host, bool unsent);
+  // Brings memory below its limit. After BringToHost. Not on the executor's
+  // thread: it writes.
   void Spill();
 
   // Forgets what no stage that starts at `cut` or later needs.
@@ -60,6 +65,9 @@ class EdgeLog {
     int64_t offset = -1;  // in the file
   };
   void SkipReached();
+  // The next entry that BringToHost looks at; null when there is none. Requires
+  // the lock.
+  Entry* NextOnDevice(bool unsent);
   bool ToDisk(Entry& entry);
   bool DiskHasRoom(int64_t bytes) const;
   void DropOldest();
@@ -68,6 +76,7 @@ class EdgeLog {
   mutable std::mutex mutex_;
   std::deque<Entry> entries_;
   size_t on_disk_ = 0;  // so many of the oldest
+  size_t on_host_ = 0;  // or on disk; likewise
   size_t next_ = 0;     // to be sent
   Positions peer_;      // up to here the peer has everything
   Positions dropped_;   // up to here nothing is kept

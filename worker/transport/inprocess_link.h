@@ -10,10 +10,11 @@ namespace gimbal::worker {
 
 class InProcessLink final : public Link {
  public:
-  // The two ends, {upstream stage's, downstream stage's}. `signal` must outlive
-  // both.
+  // The two ends, {upstream stage's, downstream stage's}, with boundary tensors
+  // in `tensors`. `signal` must outlive both.
   static std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>> MakePair(
-      const EdgeSpec& spec, Signal& signal);
+      const EdgeSpec& spec, Signal& signal,
+      compute::Memory& tensors = compute::HeapMemory());
   ~InProcessLink() override { Close(); }
 
   bool Writable() const override { return !peer_->Full(); }

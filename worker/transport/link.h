@@ -35,11 +35,15 @@ class Link {
   virtual bool Writable() const = 0;
   std::optional<Message> Take(MessageKind kind, int64_t index,
                               int32_t part = 0) {
-    return inbox_->Take(kind, index, part);
+    std::optional<Message> message = inbox_->Take(kind, index, part);
+    if (message) Taken();
+    return message;
   }
   absl::Status status() const { return inbox_->status(); }
-  // Memory for a payload of this edge.
+  // Memory for a boundary tensor of this edge, where the back end has them.
   PooledBuffer TakeBuffer(int64_t bytes) { return pool_->Take(bytes); }
+  // Memory of the host, for a payload that is no such tensor.
+  PooledBuffer TakeHostBuffer(int64_t bytes) { return host_pool_->Take(bytes); }
   const EdgeSpec& spec() const { return spec_; }
 
   // No stage will start again before this cut.
@@ -49,15 +53,20 @@ class Link {
   virtual void Close() = 0;
 
  protected:
-  Link(const EdgeSpec& spec, Signal& signal)
+  Link(const EdgeSpec& spec, Signal& signal,
+       compute::Memory& tensors = compute::HeapMemory(),
+       compute::Memory& host = compute::HeapMemory())
       : spec_(spec),
         inbox_(std::make_shared<Mailbox>(signal)),
-        pool_(BufferPool::Make(spec.payload_capacity())) {}
+        pool_(BufferPool::Make(spec.payload_capacity(), tensors)),
+        host_pool_(BufferPool::Make(spec.payload_capacity(), host)) {}
   virtual void DoSend(Message message) = 0;
+  // A message has left the inbox.
+  virtual void Taken() {}
 
   const EdgeSpec spec_;
   const std::shared_ptr<Mailbox> inbox_;
-  const std::shared_ptr<BufferPool> pool_;
+  const std::shared_ptr<BufferPool> pool_, host_pool_;
 };
 
 }  // namespace gimbal::worker

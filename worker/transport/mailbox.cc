@@ -49,9 +49,9 @@ std::optional<Message> Mailbox::Take(MessageKind kind, int64_t index,
   return found;
 }
 
-bool Mailbox::Full() const {
+size_t Mailbox::size() const {
   std::lock_guard lock(mutex_);
-  return messages_.size() >= kCapacity;
+  return messages_.size();
 }
 
 void Mailbox::WaitForRoom(const std::atomic<bool>& stop) {

@@ -32,7 +32,8 @@ class Mailbox {
   // can still be taken.
   std::optional<Message> Take(MessageKind kind, int64_t index,
                               int32_t part = 0);
-  bool Full() const;
+  size_t size() const;
+  bool Full() const { return size() >= kCapacity; }
   // Waits until there is room, the mailbox has failed, or `stop` after a Wake.
   void WaitForRoom(const std::atomic<bool>& stop);
   void Wake();

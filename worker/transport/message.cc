@@ -19,6 +19,8 @@ const char* Name(MessageKind kind) {
       return "norm part";
     case MessageKind::kNormTotal:
       return "norm total";
+    case MessageKind::kRoom:
+      return "room";
   }
   return nullptr;
 }
@@ -67,12 +69,15 @@ absl::Status CheckHeader(const MessageHeader& header, const EdgeSpec& edge) {
                                edge.identity.generation));
   }
   if (Name(header.kind) == nullptr) return refuse("unknown kind of message");
-  const bool norm = header.kind == MessageKind::kNormPart ||
-                    header.kind == MessageKind::kNormTotal;
+  if (header.kind == MessageKind::kRoom && !edge.channels) {
+    return refuse("room on an edge without channels");
+  }
+  const bool tensor = IsTensor(header.kind);
+  const bool norm = !tensor && header.kind != MessageKind::kRoom;
   const auto type =
       norm ? MessageHeader::Type::kFp64 : MessageHeader::Type::kFp32;
-  const int64_t rows = norm ? 1 : edge.rows;
-  const int64_t cols = norm ? 1 : edge.cols;
+  const int64_t rows = tensor ? edge.rows : norm ? 1 : 0;
+  const int64_t cols = tensor ? edge.cols : norm ? 1 : 0;
   if (header.type != type || header.rows != rows || header.cols != cols) {
     return refuse(absl::StrCat("wrong shape or type; expected ", rows, " x ",
                                cols, norm ? " fp64" : " fp32"));

@@ -18,7 +18,16 @@ enum class MessageKind : uint8_t {
   kEvaluate = 3,   // activations of batch `part` of evaluation `index`
   kNormPart = 4,   // sum of squares of update `index` over stages > e, fp64 [1]
   kNormTotal = 5,  // over all stages, fp64 [1]
+  // Between the links: the sender of this will take `index` more messages. Only
+  // where boundary tensors go beside the connection.
+  kRoom = 6,
 };
+
+// Whether the payload is a boundary tensor.
+constexpr bool IsTensor(MessageKind kind) {
+  return kind == MessageKind::kForward || kind == MessageKind::kBackward ||
+         kind == MessageKind::kEvaluate;
+}
 
 // Which messages a link may carry; equal at both ends.
 struct EdgeIdentity {
@@ -89,6 +98,8 @@ struct EdgeSpec {
   EdgeIdentity identity;
   int64_t rows = 0;  // of a boundary tensor: B*T
   int64_t cols = 0;  // C
+  // Boundary tensors go through channels (worker/transport/payload_channel.h).
+  bool channels = false;
 
   int64_t payload_capacity() const { return rows * cols * 4; }
 };

@@ -1,30 +1,40 @@
 #include "worker/transport/tcp_link.h"
 
+#include <exception>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 
 namespace gimbal::worker {
 namespace {
 
-// The first thing on a connection, from both sides.
-struct Hello {
-  uint32_t magic = MessageHeader::kMagic;
-  uint32_t version = MessageHeader::kVersion;
-  Positions received;
-};
-static_assert(sizeof(Hello) == 88);
+// Of a device: as many as can be in use at once. A transfer may hold up an
+// allocation, which must then not hold up another transfer.
+constexpr int kDeviceBuffers = 3 * static_cast<int>(Mailbox::kCapacity);
+
+// What memory or a device of a back end throws ends the connection.
+absl::Status Guarded(const std::function<absl::Status()>& work) {
+  try {
+    return work();
+  } catch (const std::exception& error) {
+    return absl::InternalError(
+        absl::StrCat("a link's memory failed: ", error.what()));
+  }
+}
 
 }  // namespace
 
 TcpLink::TcpLink(const EdgeSpec& spec, Socket socket, Signal& signal,
                  TcpLinkOptions options)
-    : Link(spec, signal),
+    : Link(spec, signal, *options.tensors, *options.host),
       signal_(signal),
       on_broken_(std::move(options.on_broken)),
       log_(std::move(options.log)),
       received_(options.received) {
-  Start(spec.identity.generation, std::move(socket));
+  if (options.tensors->on_device()) pool_->Reserve(kDeviceBuffers);
+  Start(spec.identity.generation, std::move(socket),
+        std::move(options.channels));
 }
 
 TcpLink::~TcpLink() {
@@ -32,22 +42,28 @@ TcpLink::~TcpLink() {
   Detach();
 }
 
-void TcpLink::Start(int64_t generation, Socket socket) {
+void TcpLink::Start(int64_t generation, Socket socket,
+                    TcpLinkChannels channels) {
   socket_ = std::move(socket);
+  channels_ = std::move(channels);
   connection_ = spec_;
   connection_.identity.generation = generation;
+  connection_.channels = channels_.maker != nullptr;
   peer_known_ = false;
+  room_ = granted_ = 0;
+  grants_ = connection_.channels;
   over_ = false;
   writer_ = std::thread([this, received = received_] { WriteLoop(received); });
   reader_ = std::thread([this] { ReadLoop(); });
 }
 
-void TcpLink::Attach(int64_t generation, Socket socket) {
+void TcpLink::Attach(int64_t generation, Socket socket,
+                     TcpLinkChannels channels) {
   Detach();
-  if (status().ok()) Start(generation, std::move(socket));
+  if (status().ok()) Start(generation, std::move(socket), std::move(channels));
 }
 
-void TcpLink::Detach() {
+void TcpLink::Leave() {
   {
     std::lock_guard lock(mutex_);
     over_ = true;
@@ -55,18 +71,17 @@ void TcpLink::Detach() {
   changed_.notify_all();
   inbox_->Wake();
   socket_.Shutdown();
+}
+
+void TcpLink::Detach() {
+  Leave();
   if (writer_.joinable()) writer_.join();
   if (reader_.joinable()) reader_.join();
 }
 
 void TcpLink::Close() {
   inbox_->Fail(absl::UnavailableError("the link was closed"));
-  {
-    std::lock_guard lock(mutex_);
-    over_ = true;
-  }
-  changed_.notify_all();
-  socket_.Shutdown();
+  Leave();
 }
 
 void TcpLink::Break(const absl::Status& why) {
@@ -75,9 +90,7 @@ void TcpLink::Break(const absl::Status& why) {
     if (over_) return;
     over_ = true;
   }
-  changed_.notify_all();
-  inbox_->Wake();
-  socket_.Shutdown();
+  Leave();
   if (on_broken_ == nullptr || absl::IsDataLoss(why)) {
     inbox_->Fail(why);
   } else {
@@ -97,70 +110,34 @@ void TcpLink::DoSend(Message message) {
   changed_.notify_all();
 }
 
-void TcpLink::WriteLoop(const Positions& received) {
-  if (const absl::Status wrote = Write(received); !wrote.ok()) Break(wrote);
+void TcpLink::Taken() {
+  if (!grants_) return;
+  // As above: there may be room to grant.
+  { std::lock_guard lock(mutex_); }
+  changed_.notify_all();
 }
 
-absl::Status TcpLink::Write(const Positions& received) {
-  const Hello hello{.received = received};
-  GIMBAL_RETURN_IF_ERROR(socket_.WriteAll(&hello, sizeof hello, nullptr, 0));
-  for (;;) {
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(
-          lock, [&] { return over_ || (peer_known_ && log_.unsent() > 0); });
-      if (over_) return absl::OkStatus();
-    }
-    GIMBAL_ASSIGN_OR_RETURN(const std::shared_ptr<const Message> message,
-                            log_.Next(*pool_));
-    signal_.Notify();  // perhaps there is room now
-    if (message == nullptr) continue;
-    MessageHeader header = message->header;
-    header.generation = connection_.identity.generation;
-    GIMBAL_RETURN_IF_ERROR(
-        socket_.WriteAll(&header, sizeof header, message->payload.data(),
-                         static_cast<size_t>(message->payload.size())));
-    log_.Spill();
-  }
+std::unique_ptr<PayloadChannel> TcpLink::MakeChannel(const ChannelId& id,
+                                                     bool sends) {
+  return channels_.maker->Make(
+      {.id = id,
+       .sends = sends,
+       .name = absl::StrCat("edge ", spec_.identity.edge, ", generation ",
+                            connection_.identity.generation, ", ",
+                            sends ? "outgoing" : "incoming"),
+       .timeout = channels_.timeout,
+       .over = &over_,
+       .stuck = channels_.stuck});
+}
+
+void TcpLink::WriteLoop(const Positions& received) {
+  const absl::Status wrote = Guarded([&] { return Write(received); });
+  if (!wrote.ok()) Break(wrote);
 }
 
 void TcpLink::ReadLoop() {
-  absl::Status read = ReadPositions();
-  while (read.ok() && !over_) {
-    inbox_->WaitForRoom(over_);
-    if (!over_) read = ReadOne();
-  }
+  const absl::Status read = Guarded([&] { return Read(); });
   if (!read.ok()) Break(read);
-}
-
-absl::Status TcpLink::ReadPositions() {
-  Hello hello;
-  GIMBAL_RETURN_IF_ERROR(socket_.ReadAll(&hello, sizeof hello));
-  if (hello.magic != MessageHeader::kMagic ||
-      hello.version != MessageHeader::kVersion) {
-    return absl::DataLossError("the peer is not a gimbal link of this version");
-  }
-  GIMBAL_RETURN_IF_ERROR(log_.Resume(hello.received));
-  {
-    std::lock_guard lock(mutex_);
-    peer_known_ = true;
-  }
-  changed_.notify_all();
-  return absl::OkStatus();
-}
-
-absl::Status TcpLink::ReadOne() {
-  Message message;
-  GIMBAL_RETURN_IF_ERROR(
-      socket_.ReadAll(&message.header, sizeof message.header));
-  GIMBAL_RETURN_IF_ERROR(CheckHeader(message.header, connection_));
-  const int64_t bytes = PayloadBytes(message.header);
-  message.payload = pool_->Take(bytes);
-  GIMBAL_RETURN_IF_ERROR(
-      socket_.ReadAll(message.payload.data(), static_cast<size_t>(bytes)));
-  received_[message.header.kind] = {message.header.index, message.header.part};
-  inbox_->Deliver(std::move(message));
-  return absl::OkStatus();
 }
 
 }  // namespace gimbal::worker

@@ -2,6 +2,7 @@
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 #include <cusolverDn.h>
+#include <nccl.h>
 
 #define GIMBAL_SIGNATURES LayerSignatures
 #include "tests/cuda_host/test/signatures.inc"

@@ -1,4 +1,5 @@
-// `gimbal train --device cuda` with the real programs, on the host layer.
+// `gimbal train --device cuda` with the real programs, on the host layer, which
+// plays four GPUs that NCCL joins.
 #include <gmock/gmock.h>
 #include <signal.h>
 
@@ -7,7 +8,9 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
+#include "tests/support/nccl_faults.h"
 #include "tests/support/train_fixture.h"
 
 namespace gimbal {
@@ -16,13 +19,23 @@ namespace {
 using test_support::Command;
 using test_support::CommandResult;
 using test_support::Difference;
+using ::testing::HasSubstr;
 
 class CudaTrain : public test_support::TrainFixture {
  protected:
   CudaTrain() {
     setenv("GIMBAL_CUDA_PLUGIN", GIMBAL_CUDA_HOST_PLUGIN, /*overwrite=*/1);
+    SetGpus(4);
   }
-  ~CudaTrain() override { unsetenv("GIMBAL_CUDA_PLUGIN"); }
+  ~CudaTrain() override {
+    unsetenv("GIMBAL_CUDA_PLUGIN");
+    unsetenv("GIMBAL_CUDA_HOST_DEVICES");
+  }
+
+  static void SetGpus(int count) {
+    setenv("GIMBAL_CUDA_HOST_DEVICES", std::to_string(count).c_str(),
+           /*overwrite=*/1);
+  }
 
   // Small: every thread of every block is a fibre here.
   static std::vector<std::string> On(const std::string& device,
@@ -78,13 +91,73 @@ TEST_F(CudaTrain, AKilledWorkerIsReplacedAndTheNumbersStayTheSame) {
   EXPECT_EQ(Summary("killed").at("recoveries").size(), 1u);
 }
 
+// Every fault that the look-alike of NCCL has, one after the other, while a run
+// goes on: each costs a recovery and changes no number.
+TEST_F(CudaTrain, NoFaultOfNcclChangesANumberOrHangs) {
+  const auto more = [](const std::string& transport) {
+    return On(
+        "cuda",
+        {"--set", "run.steps=160", "--set", "model.layers=4", "--set",
+         "cluster.lease=60s", "--set", "cluster.restart_budget=100", "--set",
+         "cluster.transport=" + transport, "--set", "cluster.link_timeout=4s"});
+  };
+  MustTrain("tcp", more("tcp"));
+  test_support::NcclFaults faults;
+  Command command(TrainArguments("nccl", more("nccl")));
+  int64_t rows = 10;
+  for (const std::vector<std::string>& at_once :
+       std::vector<std::vector<std::string>>{{"error"},
+                                             {"gone"},
+                                             {"silence"},
+                                             {"init", "error"},
+                                             {"abort", "error"}}) {
+    ASSERT_TRUE(WaitForRows(command, "nccl", rows)) << Logs("nccl");
+    for (const std::string& fault : at_once) faults.Ask(fault);
+    for (const std::string& fault : at_once) {
+      while (!faults.Met(fault)) {
+        ASSERT_TRUE(command.Running()) << fault << "\n" << Logs("nccl");
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+    }
+    rows += 25;
+  }
+  const CommandResult result = command.Wait(std::chrono::seconds(240));
+  EXPECT_EQ(result.exit_code, 0) << result.output << Logs("nccl");
+  EXPECT_EQ(Difference(NumbersOf("nccl"), NumbersOf("tcp")), "");
+  EXPECT_GE(Summary("nccl").at("recoveries").size(), 5u);
+  const std::string events = "/events.jsonl";
+  EXPECT_THAT(test_support::ReadText(folder_ / ("nccl" + events)),
+              HasSubstr("tensors between workers travel over NCCL"));
+  EXPECT_THAT(test_support::ReadText(folder_ / ("tcp" + events)),
+              HasSubstr("tensors between workers travel over TCP"));
+  EXPECT_THAT(Logs("nccl"), HasSubstr("ncclCommAbort has not returned"));
+}
+
+TEST_F(CudaTrain, NcclIsRefusedToWorkersThatShareAGpu) {
+  SetGpus(1);
+  std::vector<std::string> more = {"--set",     "run.steps=5",
+                                   "--workers", "2",
+                                   "--set",     "cluster.transport=nccl"};
+  const CommandResult result =
+      test_support::Run(TrainArguments("refused", On("cuda", more)));
+  EXPECT_EQ(result.exit_code, 2) << result.output;
+  EXPECT_THAT(result.output,
+              HasSubstr("2 workers and 0 spares would share 1 GPU"));
+  EXPECT_THAT(result.output, HasSubstr("cluster.transport tcp"));
+  // Left to itself it goes through the host's memory, and says why.
+  more.back() = "cluster.transport=auto";
+  MustTrain("shared", On("cuda", more));
+  EXPECT_THAT(test_support::ReadText(folder_ / "shared/events.jsonl"),
+              HasSubstr("which NCCL does not allow"));
+}
+
 TEST_F(CudaTrain, WhatTheDeviceLacksIsRefusedBeforeTheRunStarts) {
   const CommandResult result = test_support::Run(TrainArguments(
       "refused", {"--device", "cuda", "--set", "model.hidden=256", "--set",
                   "model.heads=1"}));
   EXPECT_EQ(result.exit_code, 2) << result.output;
   EXPECT_THAT(result.output,
-              ::testing::HasSubstr("model.heads = 256 above 128 does not run"));
+              HasSubstr("model.heads = 256 above 128 does not run"));
   EXPECT_EQ(Logs("refused"), "");
 }
 

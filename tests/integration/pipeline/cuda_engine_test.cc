@@ -11,6 +11,7 @@
 #include "tests/support/local_pipeline.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
+#include "worker/transport/cuda/link_memory.h"
 
 namespace gimbal::test_support {
 namespace {
@@ -23,6 +24,8 @@ PipelineOptions Options(ScheduleKind kind, int stages, int workers) {
   options.schedule = {kind, stages, 1};
   options.optimizer.kind = OptimizerKind::kAdamW;
   options.engine = worker::MakeCudaEngine;
+  options.links = {.tensors = &worker::CudaLinkMemory(),
+                   .host = &worker::PinnedMemory()};
   options.workers = workers;
   return options;
 }
@@ -47,6 +50,7 @@ double Distance(const PipelineResult& a, const PipelineResult& b) {
 void ExpectCpuLosses(PipelineOptions options, double tolerance) {
   const PipelineResult cuda = RunWell(options);
   options.engine = worker::MakeCpuEngine;
+  options.links = {};
   const PipelineResult cpu = RunWell(options);
   const double distance = Distance(cuda, cpu);
   EXPECT_LE(distance, tolerance);

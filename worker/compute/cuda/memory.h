@@ -94,6 +94,12 @@ class Event {
     GIMBAL_CUDA_CHECK(cudaStreamWaitEvent(stream.get(), event_, 0));
   }
   void Wait() const { GIMBAL_CUDA_CHECK(cudaEventSynchronize(event_)); }
+  bool Passed() const {
+    const cudaError_t state = cudaEventQuery(event_);
+    if (state == cudaErrorNotReady) return false;
+    GIMBAL_CUDA_CHECK(state);
+    return true;
+  }
   cudaEvent_t get() const { return event_; }
 
  private:

@@ -22,6 +22,10 @@ set(GIMBAL_CUDA_SOURCES
   worker/pipeline/cuda/cuda_muon.cc
   worker/pipeline/cuda/cuda_rotation.cc
   worker/pipeline/cuda/cuda_update.cc
-  worker/pipeline/cuda/plugin.cc)
+  worker/pipeline/cuda/plugin.cc
+  worker/transport/cuda/link_memory.cc)
+# Where there is a header of NCCL; nccl_api.cc finds the library.
+set(GIMBAL_NCCL_CHANNELS worker/transport/cuda/nccl_channels.cc)
 list(TRANSFORM GIMBAL_CUDA_KERNELS PREPEND "${PROJECT_SOURCE_DIR}/")
 list(TRANSFORM GIMBAL_CUDA_SOURCES PREPEND "${PROJECT_SOURCE_DIR}/")
+list(TRANSFORM GIMBAL_NCCL_CHANNELS PREPEND "${PROJECT_SOURCE_DIR}/")

@@ -11,6 +11,7 @@
 #include "worker/model/scratch.h"
 #include "worker/pipeline/cuda/cuda_model.h"
 #include "worker/pipeline/cuda/cuda_update.h"
+#include "worker/transport/cuda/link_memory.h"
 
 namespace gimbal::worker {
 namespace {
@@ -74,6 +75,7 @@ class CudaEngine final : public StageEngine {
   float* Allocate(int64_t size) override {
     return arenas_.emplace_back(size).data();
   }
+  compute::Memory& host_memory() const override { return PinnedMemory(); }
   void Read(const float* from, int64_t n, float* host) const override {
     CopyNow(host, from, Bytes(n), cudaMemcpyDeviceToHost);
   }
@@ -220,13 +222,13 @@ class CudaEngine final : public StageEngine {
     compute_.Wait();
   }
 
-  // A boundary tensor from the host to where the computing stream goes on with
-  // it. The transfer runs beside what that stream still does; `arrived_` says
-  // when the host's memory may be given up.
-  void Bring(const float* host, float* to) {
+  // A boundary tensor from a link's memory to where the computing stream goes
+  // on with it. The transfer runs beside what that stream still does;
+  // `arrived_` says when the link's memory may be given up.
+  void Bring(const float* from, float* to) {
     consumed_.Delay(receive_);
-    GIMBAL_CUDA_CHECK(cudaMemcpyAsync(incoming_.data(), host, incoming_.bytes(),
-                                      cudaMemcpyHostToDevice, receive_.get()));
+    GIMBAL_CUDA_CHECK(cudaMemcpyAsync(incoming_.data(), from, incoming_.bytes(),
+                                      cudaMemcpyDefault, receive_.get()));
     arrived_.Record(receive_);
     arrived_.Delay(compute_);
     GIMBAL_CUDA_CHECK(cudaMemcpyAsync(to, incoming_.data(), incoming_.bytes(),
@@ -235,12 +237,12 @@ class CudaEngine final : public StageEngine {
     consumed_.Record(compute_);
   }
 
-  // A boundary tensor that has been computed, to the host.
-  void Take(const float* from, float* host) {
+  // A boundary tensor that has been computed, to a link's memory.
+  void Take(const float* from, float* to) {
     computed_.Record(compute_);
     computed_.Delay(send_);
-    GIMBAL_CUDA_CHECK(cudaMemcpyAsync(host, from, incoming_.bytes(),
-                                      cudaMemcpyDeviceToHost, send_.get()));
+    GIMBAL_CUDA_CHECK(cudaMemcpyAsync(to, from, incoming_.bytes(),
+                                      cudaMemcpyDefault, send_.get()));
     send_.Wait();
   }
 

@@ -6,9 +6,35 @@
 
 #include "absl/strings/str_format.h"
 #include "worker/pipeline/cuda/cuda_engine.h"
+#include "worker/transport/cuda/link_memory.h"
+#include "worker/transport/cuda/nccl_channels.h"
 
 namespace gimbal::worker {
 namespace {
+
+// As nvidia-smi writes it.
+std::string IdentityOf(const cudaDeviceProp& device) {
+  std::string text = "GPU";
+  for (int i = 0; i < 16; ++i) {
+    absl::StrAppendFormat(
+        &text, "%s%02x", i == 0 || (i >= 4 && i <= 10 && i % 2 == 0) ? "-" : "",
+        static_cast<unsigned char>(device.uuid.bytes[i]));
+  }
+  return text;
+}
+
+DeviceLinks LinksOf(const cudaDeviceProp& device) {
+  const Nccl& nccl = FindNccl();
+  DeviceLinks links{.tensors = &CudaLinkMemory(),
+                    .host = &PinnedMemory(),
+                    .gpu = IdentityOf(device),
+                    .nccl_version = nccl.version,
+                    .nccl_missing = nccl.missing};
+  if (nccl.version == 0) return links;
+  static const std::unique_ptr<PayloadChannels> channels = MakeNcclChannels(0);
+  links.channels = channels.get();
+  return links;
+}
 
 CudaPluginDevices Find() {
   CudaPluginDevices found;
@@ -35,6 +61,7 @@ CudaPluginDevices Find() {
   found.numerics =
       absl::StrFormat("CUDA %d, cuBLASLt %d, cuSOLVER %d, %s, kernels 2",
                       runtime, cublasLtGetVersion(), solver, name);
+  found.links = LinksOf(device);
   return found;
 }
 

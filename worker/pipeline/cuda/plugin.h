@@ -7,6 +7,7 @@
 #include <string>
 
 #include "worker/pipeline/stage_engine.h"
+#include "worker/transport/device_links.h"
 
 namespace gimbal::worker {
 
@@ -14,6 +15,7 @@ struct CudaPluginDevices {
   int count = 0;
   std::string text;      // one line for people: what there is, or why not
   std::string numerics;  // see Backend
+  DeviceLinks links;     // likewise, with devices
 };
 
 struct CudaPlugin {
@@ -26,7 +28,7 @@ struct CudaPlugin {
 using CudaPluginEntry = const CudaPlugin* (*)();
 
 // The number grows with every change of what crosses this interface.
-inline constexpr char kCudaPluginBuild[] = "interface 1, compiler " __VERSION__;
+inline constexpr char kCudaPluginBuild[] = "interface 2, compiler " __VERSION__;
 inline constexpr char kCudaPluginEntryName[] = "gimbal_cuda_plugin";
 
 }  // namespace gimbal::worker

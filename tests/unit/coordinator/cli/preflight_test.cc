@@ -72,10 +72,12 @@ TEST_F(PreflightTest, ANameNeverLeavesTheFolderOfRuns) {
 }
 
 TEST_F(PreflightTest, WorkersAreAtMostOnePerStage) {
-  EXPECT_EQ(DefaultWorkers(1, 2), 1);
-  EXPECT_EQ(DefaultWorkers(4, 2), 4);
-  EXPECT_EQ(DefaultWorkers(32, 2), 4);
-  EXPECT_EQ(DefaultWorkers(32, 16), 16);
+  EXPECT_EQ(DefaultWorkers(1, 2, 0), 1);
+  EXPECT_EQ(DefaultWorkers(4, 2, 0), 4);
+  EXPECT_EQ(DefaultWorkers(32, 2, 0), 4);
+  EXPECT_EQ(DefaultWorkers(32, 16, 0), 16);
+  EXPECT_EQ(DefaultWorkers(32, 16, 2), 2);
+  EXPECT_EQ(DefaultWorkers(4, 2, 8), 4);
   request_.workers = 5;
   EXPECT_THAT(Check(), StatusIs(StatusCode::kInvalidArgument,
                                 HasSubstr("--workers 5: expected 1 to 4")));
@@ -120,6 +122,25 @@ TEST_F(PreflightTest, CudaNeedsABackEnd) {
                                 HasSubstr("use --device cpu")));
   request_.device = "tpu";
   EXPECT_THAT(Check(), StatusIs(StatusCode::kInvalidArgument));
+}
+
+TEST_F(PreflightTest, NcclNeedsAGpuPerWorker) {
+  request_.overrides = {"cluster.transport=nccl"};
+  EXPECT_THAT(Check(), StatusIs(StatusCode::kInvalidArgument,
+                                HasSubstr("the workers compute on the CPU")));
+  request_.workers = 1;
+  ASSERT_OK_AND_ASSIGN(TrainPlan plan, Check());
+  plan.workers = 2;
+  plan.gpus = 2;
+  EXPECT_THAT(CheckTransport(plan, {.nccl_missing = "no library"}),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("no library")));
+  EXPECT_THAT(CheckTransport(plan, {.nccl_version = 22809}), IsOk());
+  plan.config.mutable_cluster()->set_spares(1);
+  EXPECT_THAT(CheckTransport(plan, {.nccl_version = 22809}),
+              StatusIs(StatusCode::kInvalidArgument,
+                       HasSubstr("2 workers and 1 spares would share 2 GPUs")));
+  plan.config.mutable_cluster()->set_transport(v1::TRANSPORT_TCP);
+  EXPECT_THAT(CheckTransport(plan, {}), IsOk());
 }
 
 TEST_F(PreflightTest, DataIsOpened) {

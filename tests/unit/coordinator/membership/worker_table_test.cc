@@ -101,5 +101,41 @@ TEST(WorkerTable, RefusesAWorkerThatCannotBeReached) {
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("data_address")));
 }
 
+v1::RegisterRequest OnGpu(const std::string& name, const std::string& gpu,
+                          int nccl = 22809) {
+  v1::RegisterRequest request = Request(name);
+  request.set_gpu(gpu);
+  request.set_nccl_version(nccl);
+  if (nccl == 0) request.set_nccl_missing("no libnccl.so.2");
+  return request;
+}
+
+TEST(WorkerTable, UnderNcclEveryWorkerHasItAndAGpuOfItsOwn) {
+  WorkerTable table(seconds(3), /*nccl=*/true);
+  EXPECT_THAT(table.Register(1, Request("cpu"), kStart),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("computes on no GPU")));
+  EXPECT_THAT(table.Register(2, OnGpu("bare", "GPU-1", 0), kStart),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("no libnccl.so.2; or set cluster.transport")));
+  ASSERT_THAT(table.Register(3, OnGpu("a", "GPU-1"), kStart), IsOk());
+  EXPECT_THAT(table.Register(4, OnGpu("old", "GPU-2", 22100), kStart),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("has NCCL 2.21.0, worker a 2.28.9")));
+  // To be tried again: it may take the place of one that is lost.
+  EXPECT_THAT(table.Register(5, OnGpu("b", "GPU-1"), kStart),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       HasSubstr("worker b would share GPU-1 with a")));
+  EXPECT_THAT(table.Register(6, OnGpu("c", "GPU-2"), kStart), IsOk());
+  table.Remove(3);
+  EXPECT_THAT(table.Register(7, OnGpu("b", "GPU-1"), kStart), IsOk());
+}
+
+TEST(WorkerTable, WithoutNcclAGpuMayBeShared) {
+  WorkerTable table(seconds(3));
+  EXPECT_THAT(table.Register(1, OnGpu("a", "GPU-1", 0), kStart), IsOk());
+  EXPECT_THAT(table.Register(2, OnGpu("b", "GPU-1"), kStart), IsOk());
+}
+
 }  // namespace
 }  // namespace gimbal::coordinator

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "tests/support/fake_device.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
@@ -174,6 +175,38 @@ TEST_F(EdgeLogTest, WithoutAFolderTheDiskIsNotUsed) {
   EXPECT_THAT(Send(log), ElementsAre(0, 1, 2));
   EXPECT_EQ(log.disk_bytes(), 0);
   EXPECT_THAT(log.Resume(Positions()), StatusIs(absl::StatusCode::kOutOfRange));
+}
+
+// What is on a device comes to the host before it is spilled, and what a peer
+// has already comes too: it may be needed again.
+TEST_F(EdgeLogTest, KeepsOnTheHostWhatWasOnADevice) {
+  test_support::FakeDeviceMemory device;
+  const auto device_pool = BufferPool::Make(kBytes, device);
+  const auto append = [&](EdgeLog& log, int64_t index) {
+    Message message;
+    message.header.index = index;
+    message.payload = device_pool->Take(kBytes);
+    const std::string bytes(kBytes, static_cast<char>(index));
+    device.FromHost(reinterpret_cast<const std::byte*>(bytes.data()), kBytes,
+                    message.payload.data());
+    log.Append(std::move(message));
+  };
+  auto log = Log(1, 10);
+  Positions peer;
+  peer[MessageKind::kForward] = {1, 0};
+  ASSERT_THAT(log->Resume(peer), IsOk());
+  for (int64_t i = 0; i < 4; ++i) append(*log, i);
+  const auto next = log->Next(*pool_);
+  ASSERT_THAT(next, IsOk());
+  EXPECT_EQ((*next)->header.index, 2);
+  EXPECT_TRUE((*next)->payload.on_device());
+  log->BringToHost(*pool_, /*unsent=*/false);
+  log->Spill();
+  EXPECT_EQ(log->disk_bytes(), 3 * kBytes);
+  log->BringToHost(*pool_, /*unsent=*/true);
+  ASSERT_THAT(log->Resume(Positions()), IsOk());
+  EXPECT_THAT(Send(*log), ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(device.allocated, 4);  // in their pool
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <thread>
@@ -214,12 +215,15 @@ TEST(LinkSocket, AFullPeerHoldsTheLinkUpWithoutBreakingIt) {
   // The reader stops at a full mailbox; what follows fills the kernel's
   // buffers, then the sender's queue.
   int64_t sent = 0;
-  const auto pause = base::Clock::Real().Now() + std::chrono::milliseconds(300);
-  while (base::Clock::Real().Now() < pause) {
+  constexpr std::chrono::milliseconds kPause{300};
+  const auto deadline = In(seconds(60));
+  for (auto pause = base::Clock::Real().Now() + kPause;
+       base::Clock::Real().Now() < std::min(pause, deadline);) {
     if (!up.Writable()) {
       std::this_thread::yield();
       continue;
     }
+    pause = base::Clock::Real().Now() + kPause;
     Message message;
     message.header.index = sent++;
     message.header.rows = edge.rows;
