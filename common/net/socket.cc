@@ -151,6 +151,11 @@ absl::Status Socket::WriteAll(const void* head, size_t head_bytes,
   return absl::OkStatus();
 }
 
+bool Socket::PeerClosed() const {
+  pollfd poll_fd{fd_, POLLRDHUP, 0};
+  return poll(&poll_fd, 1, 0) > 0;
+}
+
 void Socket::Shutdown() const {
   if (fd_ >= 0) shutdown(fd_, SHUT_RDWR);
 }

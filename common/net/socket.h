@@ -34,6 +34,8 @@ class Socket {
   // Writes two pieces as one stream of bytes.
   absl::Status WriteAll(const void* head, size_t head_bytes, const void* body,
                         size_t body_bytes) const;
+  // Whether the peer has closed its end or died, whatever is still to be read.
+  bool PeerClosed() const;
   // Wakes every thread that is blocked in a read or write on this socket.
   void Shutdown() const;
 

@@ -1,6 +1,6 @@
 // A device for tests of links, in the host's memory: memory whose addresses the
-// host cannot follow, and channels between ends in one process, which a test can
-// let fail.
+// host cannot follow, and channels between ends in one process, which a test
+// can let fail.
 #pragma once
 
 #include <atomic>
@@ -108,11 +108,10 @@ class FakeChannels final : public worker::PayloadChannels {
     }
     template <typename Done>
     absl::Status Await(std::unique_lock<std::mutex>& lock, Done done) {
-      const auto deadline =
-          std::chrono::steady_clock::now() + options_.timeout;
+      const auto deadline = std::chrono::steady_clock::now() + options_.timeout;
       all_.changed_.notify_all();
       while (!done()) {
-        if (*options_.over) return absl::UnavailableError("over");
+        if (options_.over()) return absl::UnavailableError("over");
         if (std::chrono::steady_clock::now() > deadline) {
           return absl::DeadlineExceededError("the other end is not there");
         }

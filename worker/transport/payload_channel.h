@@ -8,7 +8,6 @@
 // deadline (worker/transport/tcp_link.h).
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -30,8 +29,9 @@ struct ChannelOptions {
   bool sends = false;
   std::string name;  // for errors
   std::chrono::milliseconds timeout{30000};
-  // Set when the connection is over: ends every wait. Outlives the channel.
-  const std::atomic<bool>* over = nullptr;
+  // Whether the connection is over, or the peer has left it: ends every wait.
+  // Asked again and again, by whoever waits.
+  std::function<bool()> over;
   // A call into a library does not return; the text says which. What it holds
   // cannot be had back but by the end of the process.
   std::function<void(const std::string&)> stuck;

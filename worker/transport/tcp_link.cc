@@ -126,7 +126,7 @@ std::unique_ptr<PayloadChannel> TcpLink::MakeChannel(const ChannelId& id,
                             connection_.identity.generation, ", ",
                             sends ? "outgoing" : "incoming"),
        .timeout = channels_.timeout,
-       .over = &over_,
+       .over = [this] { return over_ || socket_.PeerClosed(); },
        .stuck = channels_.stuck});
 }
 

@@ -32,7 +32,7 @@ enum ncclDataType_t {
   ncclFloat32 = 7,
 };
 
-typedef struct {
+typedef struct ncclConfig_v22800 {
   size_t size;
   unsigned int magic;
   unsigned int version;

@@ -60,6 +60,8 @@ TEST_F(CudaTrain, HasTheCpusLossesAndTheSameNumbersForAnyWorkers) {
                                           "optimizer.name=adamw"};
   MustTrain("cpu", On("cpu", steps));
   MustTrain("four", On("cuda", steps));
+  EXPECT_THAT(test_support::ReadText(folder_ / "four/events.jsonl"),
+              HasSubstr("tensors between workers travel over NCCL"));
   const std::vector<double> cpu = Losses("cpu"), cuda = Losses("four");
   ASSERT_EQ(cuda.size(), 25u);
   ASSERT_EQ(cpu.size(), 25u);

@@ -86,7 +86,7 @@ absl::Status NcclChannel::Failed(const char* call, ncclResult_t result) const {
 }
 
 absl::Status NcclChannel::Look() {
-  if (*options_.over) {
+  if (options_.over()) {
     return absl::UnavailableError(
         absl::StrCat(options_.name, ": the connection is over"));
   }

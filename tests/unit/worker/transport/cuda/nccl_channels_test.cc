@@ -42,7 +42,7 @@ class NcclChannelsTest : public ::testing::Test {
                 .sends = sends,
                 .name = sends ? "sender" : "receiver",
                 .timeout = timeout,
-                .over = &over_,
+                .over = [this] { return over_.load(); },
                 .stuck = [this](const std::string&) { ++stuck_; }});
   }
   // Both ends at once, as two processes are: what each came to.
@@ -159,7 +159,9 @@ TEST_F(NcclChannelsTest, OneGpuIsNotForTwoEnds) {
   id_ = *sender_->NewId();
   std::thread other([&] { Make(true, kLong)->Open().IgnoreError(); });
   const auto channel = sender_->Make(
-      {.id = id_, .name = "receiver", .timeout = kLong, .over = &over_});
+      {.id = id_, .name = "receiver", .timeout = kLong, .over = [this] {
+         return over_.load();
+       }});
   EXPECT_THAT(channel->Open(), StatusIs(absl::StatusCode::kUnavailable,
                                         HasSubstr("Duplicate GPU")));
   other.join();
