@@ -97,11 +97,10 @@ TEST_F(CudaTrain, AKilledWorkerIsReplacedAndTheNumbersStayTheSame) {
 // goes on: each costs a recovery and changes no number.
 TEST_F(CudaTrain, NoFaultOfNcclChangesANumberOrHangs) {
   const auto more = [](const std::string& transport) {
-    return On(
-        "cuda",
-        {"--set", "run.steps=160", "--set", "model.layers=4", "--set",
-         "cluster.lease=60s", "--set", "cluster.restart_budget=100", "--set",
-         "cluster.transport=" + transport, "--set", "cluster.link_timeout=4s"});
+    return On("cuda", {"--set", "run.steps=100", "--set", "cluster.lease=60s",
+                       "--set", "cluster.restart_budget=100", "--set",
+                       "cluster.transport=" + transport, "--set",
+                       "cluster.link_timeout=4s"});
   };
   MustTrain("tcp", more("tcp"));
   test_support::NcclFaults faults;
@@ -121,7 +120,7 @@ TEST_F(CudaTrain, NoFaultOfNcclChangesANumberOrHangs) {
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
       }
     }
-    rows += 25;
+    rows += 15;
   }
   const CommandResult result = command.Wait(std::chrono::seconds(240));
   EXPECT_EQ(result.exit_code, 0) << result.output << Logs("nccl");
