@@ -52,11 +52,12 @@ absl::StatusOr<v1::GetStatusResponse> AskOnce(const AdminClient& client,
       "kill it and start it again, its workers wait for it"));
 }
 
-// How a run ended that nobody serves any more.
-absl::Status PrintEnd(const std::string& run_dir) {
+// What came of a run that nobody serves any more; `why` says so, and what can
+// be done.
+absl::Status PrintEnd(const std::string& run_dir, absl::string_view why) {
   GIMBAL_ASSIGN_OR_RETURN(const RunSummary summary, ReadRunSummary(run_dir));
-  std::printf("%s: the run has ended: %s\n\n%s", run_dir.c_str(),
-              summary.exit_reason.c_str(), FormatSummary(summary).c_str());
+  std::printf("%s\n\n%s", std::string(why).c_str(),
+              FormatSummary(summary).c_str());
   return absl::OkStatus();
 }
 
@@ -103,7 +104,7 @@ absl::Status WatchRun(const AdminClient& client, const std::string& address,
 absl::Status ShowStatus(const StatusOptions& options) {
   const absl::StatusOr<std::string> found = AddressOf(options.target);
   if (absl::IsNotFound(found.status()) && !options.json &&
-      PrintEnd(options.target.run_dir).ok()) {
+      PrintEnd(options.target.run_dir, found.status().message()).ok()) {
     return absl::OkStatus();
   }
   GIMBAL_ASSIGN_OR_RETURN(const std::string address, found);

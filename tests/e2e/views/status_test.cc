@@ -98,7 +98,7 @@ TEST_F(StatusOfARun, SaysWithinASecondThatTheCoordinatorHangs) {
   // And how a run ended that nobody serves.
   const CommandResult ended = Gimbal("status", "silent");
   EXPECT_EQ(ended.exit_code, 0) << ended.output;
-  EXPECT_THAT(ended.output, AllOf(HasSubstr("the run has ended: "),
+  EXPECT_THAT(ended.output, AllOf(HasSubstr("it ended: ended at the"),
                                   HasSubstr("committed checkpoint of update"),
                                   HasSubstr("staleness mean")));
   EXPECT_THAT(Gimbal("pause", "silent").output, HasSubstr("it ended: "));
