@@ -5,11 +5,6 @@
 #include <grpcpp/support/channel_arguments.h>
 
 namespace gimbal::rpc {
-namespace {
-
-constexpr std::chrono::milliseconds kConnectTime(100);
-
-}  // namespace
 
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
                                            const Credentials& credentials) {
@@ -24,11 +19,6 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   return credentials.MakeChannel(address, arguments);
-}
-
-void LetItConnect(grpc::Channel& channel) {
-  if (channel.GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY) return;
-  channel.WaitForConnected(std::chrono::system_clock::now() + kConnectTime);
 }
 
 void SetTimeout(grpc::ClientContext& context,

@@ -31,12 +31,6 @@ inline constexpr int kMaxMessageBytes = 4 << 20;
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
                                            const Credentials& credentials);
 
-// Before a call on a channel that is kept over losses: waits for a tenth of a
-// second at most for a connection. gRPC (1.51) finishes one only while somebody
-// waits for something, and a call on a channel that has failed does not wait:
-// one who asks now and then would hear of the other's second life 4 s late.
-void LetItConnect(grpc::Channel& channel);
-
 void SetTimeout(grpc::ClientContext& context,
                 std::chrono::milliseconds timeout);
 

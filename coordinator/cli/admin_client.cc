@@ -22,6 +22,9 @@
 namespace gimbal::cli {
 namespace {
 
+// What an ask waits for a connection before it says that there is none.
+constexpr std::chrono::milliseconds kConnectTime(100);
+
 constexpr std::chrono::milliseconds ToMillis(base::Seconds seconds) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(seconds);
 }
@@ -71,6 +74,21 @@ struct AdminClient::Impl {
   std::string address;
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<v1::AdminService::Stub> stub;
+
+  // gRPC 1.51 finishes a connection only while somebody waits for something,
+  // and a call on a channel that has failed does not wait: without this, one
+  // that asks now and then hears of a coordinator's second life after 4 s. (Not
+  // WaitForConnected: its queue may be gone before the channel lets go of it.)
+  void LetItConnect() const {
+    if (channel->GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY) {
+      return;
+    }
+    grpc::ClientContext context;
+    context.set_wait_for_ready(true);
+    rpc::SetTimeout(context, kConnectTime);
+    v1::GetStatusResponse ignored;
+    stub->GetStatus(&context, v1::GetStatusRequest(), &ignored);
+  }
 };
 
 AdminClient::AdminClient(const std::string& address,
@@ -95,7 +113,7 @@ absl::StatusOr<v1::GetStatusResponse> AdminClient::WatchStatus(
 
 absl::StatusOr<v1::GetStatusResponse> AdminClient::Ask(
     bool watching, base::Seconds timeout) const {
-  rpc::LetItConnect(*impl_->channel);
+  impl_->LetItConnect();
   grpc::ClientContext context;
   rpc::SetTimeout(context, ToMillis(timeout));
   v1::GetStatusRequest request;
@@ -109,7 +127,7 @@ absl::StatusOr<v1::GetStatusResponse> AdminClient::Ask(
 
 absl::StatusOr<v1::CommandResponse> AdminClient::Command(
     const v1::CommandRequest& request, base::Seconds timeout) const {
-  rpc::LetItConnect(*impl_->channel);
+  impl_->LetItConnect();
   grpc::ClientContext context;
   rpc::SetTimeout(context, ToMillis(timeout));
   v1::CommandResponse response;

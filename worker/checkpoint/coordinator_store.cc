@@ -32,8 +32,8 @@ bool MayPass(const absl::Status& status) {
 struct CoordinatorStore::Impl {
   explicit Impl(Options given)
       : options(std::move(given)),
-        channel(rpc::MakeChannel(options.coordinator, options.credentials)),
-        stub(v1::CheckpointService::NewStub(channel)) {}
+        stub(v1::CheckpointService::NewStub(
+            rpc::MakeChannel(options.coordinator, options.credentials))) {}
 
   absl::StatusOr<io::WrittenFile> Put(int64_t update, const std::string& file,
                                       std::span<const io::TensorView> tensors);
@@ -48,7 +48,6 @@ struct CoordinatorStore::Impl {
   }
 
   const Options options;
-  const std::shared_ptr<grpc::Channel> channel;
   const std::unique_ptr<v1::CheckpointService::Stub> stub;
 };
 
@@ -60,7 +59,6 @@ auto CoordinatorStore::Impl::Persist(const std::string& what,
   std::condition_variable_any changed;
   std::string told;
   for (;;) {
-    rpc::LetItConnect(*channel);
     auto result = attempt();
     if (options.stop.stop_requested()) {
       return absl::CancelledError(absl::StrCat(what, ": stopped"));
