@@ -71,6 +71,7 @@ run_preset() {
     mapfile -t targets < <(targets_of "$preset" "${args[@]}") &&
     cmake --build --preset "$preset" "${targets[@]}" || return 1
   printf '\n== %s: test\n' "$preset"
+  # Tests that would disturb others are marked to run alone.
   # Debian's libraries are not instrumented; see common/cmake/BuildFlags.cmake.
   TSAN_OPTIONS="ignore_noninstrumented_modules=1 halt_on_error=1" \
     ctest --test-dir "build/$preset" --output-on-failure --no-tests=error \

@@ -29,6 +29,7 @@ function(gimbal_test name)
   # Matchers dominate the build's time; what they test is optimised.
   target_compile_options(${name} PRIVATE -O0)
   _gimbal_instrument(${name} "${A_UNINSTRUMENTED}")
+  _gimbal_precompile_matchers(${name} "${A_UNINSTRUMENTED}")
   add_test(NAME ${name} COMMAND ${name})
   if(NOT A_TIMEOUT)
     set(A_TIMEOUT 180)
@@ -47,6 +48,27 @@ function(_gimbal_instrument target uninstrumented)
     return()
   endif()
   target_link_libraries(${target} PRIVATE gimbal_sanitizer)
+endfunction()
+
+# GoogleTest's headers are half of what a test takes to compile: they are
+# compiled once, with the flags of an instrumented test.
+function(_gimbal_precompile_matchers test uninstrumented)
+  if(uninstrumented AND GIMBAL_SANITIZER STREQUAL "thread")
+    return()
+  endif()
+  if(NOT TARGET gimbal_test_headers)
+    file(GENERATE OUTPUT "${PROJECT_BINARY_DIR}/test_headers.cc"
+         CONTENT "int main() { return 0; }\n")
+    # An executable, because tests are: -fPIE, not -fPIC.
+    add_executable(gimbal_test_headers "${PROJECT_BINARY_DIR}/test_headers.cc")
+    target_link_libraries(gimbal_test_headers PRIVATE gimbal_flags GTest::gmock)
+    target_compile_options(gimbal_test_headers PRIVATE -O0 -fpch-preprocess)
+    target_precompile_headers(gimbal_test_headers
+      PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
+    _gimbal_instrument(gimbal_test_headers "")
+  endif()
+  target_compile_options(${test} PRIVATE -fpch-preprocess)
+  target_precompile_headers(${test} REUSE_FROM gimbal_test_headers)
 endfunction()
 
 # gimbal_pure(NAME...) fails at configure time when a target that must hold only
