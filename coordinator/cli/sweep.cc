@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "coordinator/cli/local_cluster.h"
 #include "coordinator/cli/run_record.h"
 #include "coordinator/cli/signals.h"
+#include "coordinator/cli/sweep_curves.h"
 #include "coordinator/cli/sweep_report.h"
 #include "coordinator/cli/sweep_spec.h"
 #include "coordinator/cli/sweep_table.h"
@@ -56,14 +58,34 @@ class Sweep {
         return absl::InvalidArgumentError(
             absl::StrCat(run.name, ": the grid has this run twice"));
       }
+      digests_[run.name] = config::ConfigDigest(*config);
       GIMBAL_RETURN_IF_ERROR(CheckHeld(run, *config));
     }
     return absl::OkStatus();
   }
 
+  // From curves.csv, else from the run's folder.
   absl::Status ReadFinished() {
+    const std::string path = out_ + "/curves.csv";
+    std::error_code ignored;
+    if (fs::exists(path, ignored)) {
+      GIMBAL_ASSIGN_OR_RETURN(const std::string text, io::ReadFile(path));
+      GIMBAL_ASSIGN_OR_RETURN(finished_, ParseCurves(text, path));
+    }
     for (const SweepRun& run : runs_) {
-      if (IsFinished(run)) GIMBAL_RETURN_IF_ERROR(ReadRecord(run));
+      const auto held = finished_.find(run.name);
+      if (held != finished_.end()) {
+        if (held->second.digest != digests_.at(run.name)) {
+          return absl::FailedPreconditionError(absl::StrCat(
+              path, ": holds ", run.name,
+              " of another config than this "
+              "sweep's; give another --out, or delete the line to train that "
+              "run anew"));
+        }
+        records_[run.name] = held->second.record;
+      } else if (IsFinished(run)) {
+        GIMBAL_RETURN_IF_ERROR(ReadRecord(run));
+      }
     }
     return absl::OkStatus();
   }
@@ -103,9 +125,7 @@ class Sweep {
                   FormatDuration(left).c_str(),
                   spec_.climb ? " before learning rates move on" : "");
       std::fflush(stdout);
-      if (!records_.empty()) {
-        GIMBAL_RETURN_IF_ERROR(WriteSweepReport(spec_, records_, out_));
-      }
+      if (!records_.empty()) GIMBAL_RETURN_IF_ERROR(WriteReport());
     }
     if (stopping) return kInterrupted;
     return failed_.empty() ? kDone : kRunFailed;
@@ -116,9 +136,11 @@ class Sweep {
       std::printf("no run is finished yet\n");
       return absl::OkStatus();
     }
-    GIMBAL_RETURN_IF_ERROR(WriteSweepReport(spec_, records_, out_));
-    std::printf("%s: runs.csv, table.md, loss.svg, slowdown.svg, updates.svg\n",
-                out_.c_str());
+    GIMBAL_RETURN_IF_ERROR(WriteReport());
+    std::printf(
+        "%s: runs.csv, curves.csv, table.md, loss.svg, slowdown.svg, "
+        "updates.svg\n",
+        out_.c_str());
     return absl::OkStatus();
   }
 
@@ -127,6 +149,12 @@ class Sweep {
     SweepRun run;
     ChildProcess child;
   };
+
+  absl::Status WriteReport() const {
+    GIMBAL_RETURN_IF_ERROR(
+        io::WriteFileAtomically(out_ + "/curves.csv", CurvesCsv(finished_)));
+    return WriteSweepReport(spec_, records_, out_);
+  }
 
   absl::Status CheckHeld(const SweepRun& run,
                          const v1::RunConfig& config) const {
@@ -175,7 +203,9 @@ class Sweep {
 
   absl::Status ReadRecord(const SweepRun& run) {
     GIMBAL_ASSIGN_OR_RETURN(RunRecord record, ReadRunRecord(DirOf(run)));
-    records_[run.name] = std::move(record);
+    record.label = run.name;
+    finished_[run.name] = Condense(digests_.at(run.name), record);
+    records_[run.name] = finished_.at(run.name).record;
     return absl::OkStatus();
   }
 
@@ -235,6 +265,8 @@ class Sweep {
   const std::string out_;
   const int jobs_;
   const std::vector<SweepRun> runs_;
+  std::map<std::string, std::string> digests_;  // by name of the run
+  FinishedRuns finished_;  // those of another grid in this folder too
   SweepRecords records_;
   std::vector<Job> running_;
   std::set<std::string> failed_;

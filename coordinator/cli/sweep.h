@@ -3,6 +3,7 @@
 //
 //   OUT/runs/NAME/       run folders
 //   OUT/runs.csv         a line per finished run
+//   OUT/curves.csv       their losses; a run that is in it is not trained again
 //   OUT/table.md         a line per method and stage count, at its best
 //                        learning rate
 //   OUT/loss.svg         loss curves of those
