@@ -12,8 +12,8 @@ void Softmax(int64_t rows, int64_t first_row, T scale, T* scores, T* inverse,
   for (int64_t i = 0; i < rows; ++i) {
     T* s = scores + i * cols;
     const int64_t visible = first_row + i + 1;
-    const T max = scale * Max(visible, s);
-    const T sum = Sum<T>(visible, [=](int64_t j) {
+    const T max = scale * Max(visible, cols, s);
+    const T sum = Sum<T>(visible, cols, [=](int64_t j) {
       s[j] = Exp(scale * s[j] - max);
       return s[j];
     });

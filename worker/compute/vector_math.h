@@ -65,33 +65,61 @@ inline double NormalCdf(double x, double) {
 // depend on the width of a vector.
 constexpr int kLanes = 32;
 
-template <typename T>
-inline T SumLanes(const T* lane) {
-  T half[kLanes];
-  for (int j = 0; j < kLanes; ++j) half[j] = lane[j];
-  for (int width = kLanes / 2; width > 0; width /= 2) {
-    for (int j = 0; j < width; ++j) half[j] += half[j + width];
-  }
-  return half[0];
+// Loops of a known length, which become a few instructions each: with a width
+// that changes they took longer than all else of a narrow layer norm.
+template <typename T, int width = kLanes / 2>
+inline T SumLanes(T* lane) {
+#pragma omp simd
+  for (int j = 0; j < width; ++j) lane[j] += lane[j + width];
+  if constexpr (width > 1) return SumLanes<T, width / 2>(lane);
+  return lane[0];
 }
 
-// Sum of f(i) for 0 <= i < n.
+// Sum of f(i) for 0 <= i < n. f may be called, without effect on the sum, up to
+// `readable`, which saves the last few from going one by one.
 template <typename T, typename F>
-inline T Sum(int64_t n, F f) {
-  T lane[kLanes] = {};
+inline T Sum(int64_t n, int64_t readable, F f) {
+  T lane[kLanes];
+#pragma omp simd
+  for (int j = 0; j < kLanes; ++j) lane[j] = 0;
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
 #pragma omp simd
     for (int j = 0; j < kLanes; ++j) lane[j] += f(i + j);
   }
+  if (i < n && i + kLanes <= readable) {
+    const int rest = static_cast<int>(n - i);
+#pragma omp simd
+    for (int j = 0; j < kLanes; ++j) {
+      const T value = f(i + j);
+      lane[j] += j < rest ? value : 0;
+    }
+    i = n;
+  }
   for (int j = 0; i < n; ++i, ++j) lane[j] += f(i);
   return SumLanes(lane);
 }
 
-// Largest of x[0..n), n >= 1. A NaN is passed over.
+template <typename T, typename F>
+inline T Sum(int64_t n, F f) {
+  return Sum<T>(n, n, f);
+}
+
+template <typename T, int width = kLanes / 2>
+inline T MaxLanes(T* lane) {
+#pragma omp simd
+  for (int j = 0; j < width; ++j) {
+    lane[j] = lane[j + width] > lane[j] ? lane[j + width] : lane[j];
+  }
+  if constexpr (width > 1) return MaxLanes<T, width / 2>(lane);
+  return lane[0];
+}
+
+// Largest of x[0..n), n >= 1. A NaN is passed over. x is read up to `readable`.
 template <typename T>
-inline T Max(int64_t n, const T* x) {
+inline T Max(int64_t n, int64_t readable, const T* x) {
   T lane[kLanes];
+#pragma omp simd
   for (int j = 0; j < kLanes; ++j) lane[j] = x[0];
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
@@ -100,10 +128,22 @@ inline T Max(int64_t n, const T* x) {
       lane[j] = x[i + j] > lane[j] ? x[i + j] : lane[j];
     }
   }
+  if (i < n && i + kLanes <= readable) {
+    const int rest = static_cast<int>(n - i);
+#pragma omp simd
+    for (int j = 0; j < kLanes; ++j) {
+      const T value = j < rest ? x[i + j] : lane[j];
+      lane[j] = value > lane[j] ? value : lane[j];
+    }
+    i = n;
+  }
   for (int j = 0; i < n; ++i, ++j) lane[j] = x[i] > lane[j] ? x[i] : lane[j];
-  T max = lane[0];
-  for (int j = 1; j < kLanes; ++j) max = lane[j] > max ? lane[j] : max;
-  return max;
+  return MaxLanes(lane);
+}
+
+template <typename T>
+inline T Max(int64_t n, const T* x) {
+  return Max<T>(n, n, x);
 }
 
 }  // namespace

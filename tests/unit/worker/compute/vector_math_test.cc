@@ -53,5 +53,25 @@ TEST(VectorMathTest, SumAndMaxCoverEveryElement) {
   }
 }
 
+// In the order in which it is taken one by one: bits do not depend on it.
+TEST(VectorMathTest, WhatIsReadableBeyondTheEndHasNoEffect) {
+  std::vector<float> x(128);
+  for (size_t i = 0; i < x.size(); ++i) {
+    x[i] = 1.0f / static_cast<float>(i + 3);
+  }
+  for (int64_t n = 1; n <= 96; ++n) {
+    std::vector<float> filled = x;
+    for (size_t i = static_cast<size_t>(n); i < x.size(); ++i) {
+      filled[i] = i % 2 == 0 ? 1e30f : std::nanf("");
+    }
+    const auto at = [&](int64_t i) { return x[static_cast<size_t>(i)]; };
+    const auto of_filled = [&](int64_t i) {
+      return filled[static_cast<size_t>(i)];
+    };
+    ASSERT_EQ(Sum<float>(n, 128, of_filled), Sum<float>(n, at)) << n;
+    ASSERT_EQ(Max<float>(n, 128, filled.data()), Max<float>(n, x.data())) << n;
+  }
+}
+
 }  // namespace
 }  // namespace gimbal::compute
