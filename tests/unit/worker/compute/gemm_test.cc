@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/gradcheck.h"
+#include "tests/unit/worker/compute/isa_param.h"
 #include "worker/compute/isa.h"
 #include "worker/compute/small_gemm.h"
 
@@ -65,8 +66,7 @@ TEST(SmallGemmTest, InstructionSetsAgree) {
   const auto a = RandomValues<float>(kM * kK, "a");
   const auto b = RandomValues<float>(kK * kN, "b");
   std::vector<float> want;
-  for (const Isa isa : {Isa::kBaseline, Isa::kV3}) {
-    if (!IsSupported(isa)) continue;
+  for (const Isa isa : SupportedIsas()) {
     std::vector<float> got(kM * kN);
     KernelsFor<SmallGemmKernels<float>>(isa).gemm(false, true, kM, kN, kK, 1,
                                                   a.data(), kK, b.data(), kK, 0,

@@ -12,7 +12,7 @@ namespace gimbal::compute {
 
 inline std::vector<Isa> SupportedIsas() {
   std::vector<Isa> isas;
-  for (const Isa isa : {Isa::kBaseline, Isa::kV3}) {
+  for (const Isa isa : {Isa::kBaseline, Isa::kV3, Isa::kV4}) {
     if (IsSupported(isa)) isas.push_back(isa);
   }
   return isas;
@@ -21,7 +21,15 @@ inline std::vector<Isa> SupportedIsas() {
 class IsaTest : public ::testing::TestWithParam<Isa> {};
 
 inline std::string IsaName(const ::testing::TestParamInfo<Isa>& info) {
-  return info.param == Isa::kV3 ? "v3" : "baseline";
+  switch (info.param) {
+    case Isa::kV4:
+      return "v4";
+    case Isa::kV3:
+      return "v3";
+    case Isa::kBaseline:
+      break;
+  }
+  return "baseline";
 }
 
 }  // namespace gimbal::compute

@@ -6,21 +6,17 @@
 #include <vector>
 
 #include "common/base/random.h"
+#include "tests/unit/worker/compute/isa_param.h"
 #include "worker/compute/isa.h"
 
 namespace gimbal::worker {
 namespace {
 
 using compute::Isa;
+using compute::SupportedIsas;
 
 // Lengths around the vector widths, tails included.
 const std::vector<int> kLengths = {0, 1, 3, 7, 8, 9, 15, 16, 17, 31, 33, 1000};
-
-std::vector<Isa> SupportedIsas() {
-  std::vector<Isa> isas = {Isa::kBaseline};
-  if (compute::IsSupported(Isa::kV3)) isas.push_back(Isa::kV3);
-  return isas;
-}
 
 template <typename T>
 std::vector<T> Normal(int n, uint64_t stream) {
