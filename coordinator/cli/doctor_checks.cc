@@ -73,12 +73,14 @@ const char* ToString(Health health) {
 }
 
 Finding CheckCpu(int cores, int workers, int threads) {
+  const char* vectors =
+      compute::IsSupported(compute::Isa::kV4) ? "AVX-512"
+      : compute::IsSupported(compute::Isa::kV3)
+          ? "AVX2 and FMA"
+          : "no AVX2, which makes training several times slower";
   const std::string found =
-      absl::StrCat(compute::IsSupported(compute::Isa::kV3)
-                       ? "AVX2 and FMA"
-                       : "no AVX2, which makes training several times slower",
-                   ", ", cores, " cores for ", workers, " workers of ", threads,
-                   " threads (cluster.threads)");
+      absl::StrCat(vectors, ", ", cores, " cores for ", workers, " workers of ",
+                   threads, " threads (cluster.threads)");
   if (cores >= workers * threads && compute::IsSupported(compute::Isa::kV3)) {
     return {"cpu", Health::kOk, found};
   }
