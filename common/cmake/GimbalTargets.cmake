@@ -51,7 +51,8 @@ function(_gimbal_instrument target uninstrumented)
 endfunction()
 
 # GoogleTest's headers are half of what a test takes to compile: they are
-# compiled once, with the flags of an instrumented test.
+# compiled once, with the flags of an instrumented test and the threads of one
+# that links gRPC.
 function(_gimbal_precompile_matchers test uninstrumented)
   if(uninstrumented AND GIMBAL_SANITIZER STREQUAL "thread")
     return()
@@ -62,12 +63,12 @@ function(_gimbal_precompile_matchers test uninstrumented)
     # An executable, because tests are: -fPIE, not -fPIC.
     add_executable(gimbal_test_headers "${PROJECT_BINARY_DIR}/test_headers.cc")
     target_link_libraries(gimbal_test_headers PRIVATE gimbal_flags GTest::gmock)
-    target_compile_options(gimbal_test_headers PRIVATE -O0 -fpch-preprocess)
+    target_compile_options(gimbal_test_headers PRIVATE -O0 -pthread -fpch-preprocess)
     target_precompile_headers(gimbal_test_headers
       PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
     _gimbal_instrument(gimbal_test_headers "")
   endif()
-  target_compile_options(${test} PRIVATE -fpch-preprocess)
+  target_compile_options(${test} PRIVATE -pthread -fpch-preprocess)
   target_precompile_headers(${test} REUSE_FROM gimbal_test_headers)
 endfunction()
 
