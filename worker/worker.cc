@@ -403,6 +403,7 @@ void Worker::SendHeartbeat() {
   if (tracer_.on()) {
     heartbeat->set_clock_ns(trace::ClockNs(base::Clock::Real().Now()));
   }
+  heartbeat->set_trace_failure(tracer_.failure());
   if (run_ != nullptr) {
     message.set_generation(run_->generation());
     const std::vector<v1::StageStatus> statuses = run_->Statuses();

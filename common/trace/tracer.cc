@@ -33,7 +33,7 @@ void Tracer::Set(const TraceSetting& setting, const TraceHeader& header) {
   if (setting == setting_) return;
   setting_ = setting;
   header_ = header;
-  failed_ = false;
+  failure_.clear();
   set_ = true;
   SetRecorders();
   changed_.notify_all();
@@ -44,7 +44,12 @@ bool Tracer::on() const {
   return Every() > 0;
 }
 
-int64_t Tracer::Every() const { return failed_ ? 0 : setting_.every; }
+std::string Tracer::failure() const {
+  std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+int64_t Tracer::Every() const { return failure_.empty() ? setting_.every : 0; }
 
 void Tracer::SetRecorders() {
   for (const auto& recorder : recorders_) recorder->SetEvery(Every());
@@ -138,7 +143,7 @@ void Tracer::GiveUp(const absl::Status& why) {
       "; `gimbal trace stop` and `gimbal trace start` begin another one"));
   file_.reset();
   std::lock_guard lock(mutex_);
-  failed_ = true;
+  failure_ = std::string(why.message());
   SetRecorders();
 }
 

@@ -38,6 +38,8 @@ class Tracer {
   // that a start makes.
   void Set(const TraceSetting& setting, const TraceHeader& header);
   bool on() const;
+  // Why nothing is recorded though it was set; empty: it is, or was not set.
+  std::string failure() const;
 
   // Lives as long as somebody has it.
   std::shared_ptr<Recorder> NewRecorder(int stage);
@@ -58,7 +60,7 @@ class Tracer {
   TraceSetting setting_;
   TraceHeader header_;
   bool set_ = false;     // and the thread has not seen it
-  bool failed_ = false;  // with this setting
+  std::string failure_;  // of this setting
   bool stopping_ = false;
   std::vector<std::shared_ptr<Recorder>> recorders_;
   std::vector<Span> samples_;

@@ -231,6 +231,11 @@ std::string StatusReport(const GetStatusResponse& status) {
   if (status.workers_size() > 0) {
     absl::StrAppend(&text, "\n", WorkerTable(status));
   }
+  for (const v1::WorkerView& worker : status.workers()) {
+    if (worker.trace_failure().empty()) continue;
+    absl::StrAppend(&text, worker.name(),
+                    " records no trace: ", worker.trace_failure(), "\n");
+  }
   if (status.decisions_size() > 0) absl::StrAppend(&text, "\ndecisions\n");
   for (const v1::Decision& decision : status.decisions()) {
     absl::StrAppend(&text, "  ", decision.what(),

@@ -31,7 +31,8 @@ struct Worker {
   int64_t peak_rss_bytes = 0;
   // Since it has said that it records no trace, though it was told to.
   std::optional<base::SteadyTime> untraced_since;
-  bool untraced = false;  // for so long that it is a decision
+  bool untraced = false;      // for so long that it is a decision
+  std::string trace_failure;  // as its last heartbeat said
 };
 
 class WorkerTable {

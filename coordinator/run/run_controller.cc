@@ -150,7 +150,7 @@ absl::Status RunController::Receive(const v1::WorkerMessage& message,
   if (exit_code_.has_value()) return absl::OkStatus();
   if (message.has_heartbeat()) {
     NotePeakRss(worker, message.heartbeat().peak_rss_bytes());
-    NoteTrace(worker, message.heartbeat().clock_ns() != 0, now);
+    NoteTrace(worker, message.heartbeat(), now);
     AnswerProbe(worker, message.heartbeat().probe());
   }
   if (Counts(message)) {
@@ -286,9 +286,11 @@ void RunController::NotePeakRss(int64_t worker, int64_t bytes) {
 
 // One whose folder is full or read-only gives up by itself. Who loads its
 // stages may not have read the order yet.
-void RunController::NoteTrace(int64_t id, bool traces, base::SteadyTime now) {
+void RunController::NoteTrace(int64_t id, const v1::Heartbeat& heartbeat,
+                              base::SteadyTime now) {
   Worker& worker = *table_.Find(id);
-  if (traces || trace_every_ == 0 || !ready_.contains(id)) {
+  worker.trace_failure = heartbeat.trace_failure();
+  if (heartbeat.clock_ns() != 0 || trace_every_ == 0 || !ready_.contains(id)) {
     worker.untraced_since.reset();
     worker.untraced = false;
     return;
@@ -299,9 +301,11 @@ void RunController::NoteTrace(int64_t id, bool traces, base::SteadyTime now) {
   effects_.Record(
       absl::StrCat("worker ", id, " (", worker.facts.name(),
                    ") records no trace"),
-      absl::StrCat("its log says why: is ", setup_.run_dir,
-                   "/trace full, read-only, or at trace.max_mb? `gimbal trace "
-                   "stop` and `gimbal trace start` begin another one"));
+      worker.trace_failure.empty()
+          ? absl::StrCat("it has not begun for ", kTraceBegins.count(), " s")
+          : absl::StrCat(worker.trace_failure,
+                         "; `gimbal trace stop` and `gimbal trace start` begin "
+                         "another one"));
 }
 
 void RunController::AnswerProbe(int64_t worker, int64_t number) {

@@ -132,7 +132,8 @@ class RunController {
       const google::protobuf::RepeatedPtrField<v1::StageStatus>& stages);
   void AnswerProbe(int64_t worker, int64_t number);
   void NotePeakRss(int64_t worker, int64_t bytes);
-  void NoteTrace(int64_t worker, bool traces, base::SteadyTime now);
+  void NoteTrace(int64_t worker, const v1::Heartbeat& heartbeat,
+                 base::SteadyTime now);
   bool Transition(v1::RunState to, const std::string& reason);
   bool Training() const;
   absl::Status HasEnded() const;

@@ -78,6 +78,7 @@ v1::GetStatusResponse RunController::Status(base::SteadyTime now) const {
     view.set_peak_rss_bytes(worker.peak_rss_bytes);
     for (int stage : StagesOf(id)) view.add_stages(stage);
     view.set_state(WorkerState(worker));
+    view.set_trace_failure(worker.trace_failure);
   }
   status.set_lease_seconds(
       base::SecondsOf(setup_.config.cluster().lease()).count());

@@ -381,6 +381,20 @@ TEST_F(TraceRun, OnlyWarnsOfAFolderThatCannotBeWritten) {
            }) == 2;
   });
   ASSERT_FALSE(told.is_null());
+  // And why, wherever one may look.
+  const std::string why =
+      "cannot make the folder " + (folder_ / "blocked/trace");
+  for (const json& worker : told.at("workers")) {
+    EXPECT_THAT(worker.at("trace_failure").get<std::string>(), HasSubstr(why));
+  }
+  EXPECT_EQ(CountOf("records no trace\",\"reason\":\"" + why,
+                    ReadText(folder_ / "blocked/events.jsonl")),
+            2);
+  EXPECT_EQ(CountOf("records no trace: " + why, Logs("blocked")), 2);
+  EXPECT_THAT(
+      test_support::Run({"gimbal", "status", "--run-dir", folder_ / "blocked"})
+          .output,
+      HasSubstr("worker-0 records no trace: " + why));
   const int64_t update = told.at("update");
   ASSERT_TRUE(WaitForRows(train, "blocked", update + 50));
   EXPECT_EQ(warnings(), 2);

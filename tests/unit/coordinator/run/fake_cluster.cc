@@ -101,8 +101,9 @@ void FakeCluster::Heartbeat(int64_t worker) {
   v1::WorkerMessage message;
   message.mutable_heartbeat()->set_peak_rss_bytes(1000);
   const FakeWorker& fake = workers[worker];
-  if (fake.trace_every > 0 && !fake.trace_fails) {
-    message.mutable_heartbeat()->set_clock_ns(1);
+  if (fake.trace_every > 0) {
+    message.mutable_heartbeat()->set_trace_failure(fake.trace_failure);
+    message.mutable_heartbeat()->set_clock_ns(fake.trace_failure.empty());
   }
   EXPECT_TRUE(Say(worker, message).ok());
 }

@@ -36,13 +36,13 @@ struct FakeWorker {
   std::vector<v1::WorkerMessage> owed;  // to be said again
   bool loaded = false;                  // was ready once
   int64_t committed = 0;
-  int64_t answered = 0;      // probe
-  int64_t trace_every = -1;  // as told; -1: nothing was
-  bool trace_fails = false;
-  std::vector<int> rewired;  // edges, last time
-  int64_t assigned = 0;      // generation
-  int64_t logs_from = 0;     // update: what it sent before is forgotten
-  bool fresh = true;         // registered, and given nothing since
+  int64_t answered = 0;       // probe
+  int64_t trace_every = -1;   // as told; -1: nothing was
+  std::string trace_failure;  // why it cannot
+  std::vector<int> rewired;   // edges, last time
+  int64_t assigned = 0;       // generation
+  int64_t logs_from = 0;      // update: what it sent before is forgotten
+  bool fresh = true;          // registered, and given nothing since
   int64_t since = 0;
   int64_t backup = 0;
   // By stage and update, the generation of the copy.

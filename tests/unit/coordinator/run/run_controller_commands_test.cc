@@ -87,7 +87,7 @@ TEST(RunControllerCommands, AWorkerThatRecordsNoTraceIsOneDecision) {
           return decision.starts_with("worker 2 (w) records no trace: ");
         });
   };
-  cluster.workers.at(2).trace_fails = true;
+  cluster.workers.at(2).trace_failure = "cannot write /run/trace/2: disk full";
   Wait(cluster, 10, {1, 2});
   EXPECT_EQ(decisions(), 0) << "nobody was told to";
   Request trace;
@@ -100,7 +100,13 @@ TEST(RunControllerCommands, AWorkerThatRecordsNoTraceIsOneDecision) {
     EXPECT_EQ(decisions(), before) << "it may just begin";
     Wait(cluster, 20, {1, 2});
     EXPECT_EQ(decisions(), before + (every > 0 ? 1 : 0));
+    const v1::GetStatusResponse status = cluster.run->Status(cluster.now);
+    EXPECT_EQ(status.workers(0).trace_failure(), "");
+    EXPECT_EQ(status.workers(1).trace_failure(),
+              every > 0 ? "cannot write /run/trace/2: disk full" : "");
   }
+  EXPECT_THAT(cluster.effects.LastReason("worker 2 (w) records no trace"),
+              HasSubstr("cannot write /run/trace/2: disk full; `gimbal trace"));
   for (const std::string& decision : cluster.effects.decisions) {
     EXPECT_FALSE(decision.starts_with("worker 1 (w) records")) << decision;
   }

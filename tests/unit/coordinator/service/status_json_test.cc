@@ -27,7 +27,7 @@ TEST(StatusJsonTest, NumbersAreNumbersAndTheUnsetIsLeftOut) {
       R"("tokens":0,"tokens_per_second":0.0,"loss":2.5,"stages":[],)"
       R"("workers":[{"worker_id":0,"name":"","pid":0,"state":"",)"
       R"("heartbeat_age_seconds":0.0,"metrics_address":"","peak_rss_bytes":0,)"
-      R"("stages":[0,1]}],"generation":0,"schedule":"","optimizer":"",)"
+      R"("stages":[0,1],"trace_failure":""}],"generation":0,"schedule":"","optimizer":"",)"
       R"("decisions":[],"left_out":0,"recoveries":[],"checkpoints":[],)"
       R"("standstill":"","trace_every":0,"lease_seconds":0.0,)"
       R"("unix_seconds":0.0})"
