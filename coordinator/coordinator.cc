@@ -283,6 +283,8 @@ void Coordinator::Impl::PublishStatus() {
     shown.set_unix_seconds(decision.unix_seconds);
     shown.set_what(decision.what);
     shown.set_reason(decision.reason);
+    if (decision.update) shown.set_update(*decision.update);
+    shown.set_generation(decision.generation);
   }
   for (const v1::CheckpointView& checkpoint : effects->checkpoints()) {
     *status.add_checkpoints() = checkpoint;

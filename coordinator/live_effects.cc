@@ -80,17 +80,22 @@ absl::StatusOr<int64_t> LiveEffects::Next(Counter counter) {
   }
   const absl::StatusOr<int64_t> generation = folder_.store->Next("generation");
   if (generation.ok()) {
+    generation_ = *generation;
     base::SetLogContext(
         {.run = folder_.identity.run_id, .generation = *generation});
   }
   return generation;
 }
 
-void LiveEffects::Record(const std::string& what, const std::string& reason) {
+void LiveEffects::Record(const std::string& what, const std::string& reason,
+                         std::optional<int64_t> update) {
   // Reasons may quote bytes of a damaged file, which no message could carry.
   metrics_.OnDecision();
-  const StoredDecision decision{clock_.UnixSeconds(), base::ValidUtf8(what),
-                                base::ValidUtf8(reason)};
+  const StoredDecision decision{.unix_seconds = clock_.UnixSeconds(),
+                                .what = base::ValidUtf8(what),
+                                .reason = base::ValidUtf8(reason),
+                                .update = update,
+                                .generation = generation_};
   base::LogInfo(absl::StrCat(decision.what, ": ", decision.reason));
   folder_.events.Append(decision);
   const absl::Status stored = folder_.store->AddDecision(decision);

@@ -29,7 +29,9 @@ class LiveEffects final : public RunEffects {
   void Send(int64_t worker, const v1::CoordinatorMessage& message) override;
   void Disconnect(int64_t worker, const absl::Status& reason) override;
   absl::StatusOr<int64_t> Next(Counter counter) override;
-  void Record(const std::string& what, const std::string& reason) override;
+  using RunEffects::Record;
+  void Record(const std::string& what, const std::string& reason,
+              std::optional<int64_t> update) override;
   void StageRestarted(int stage, Loss loss) override;
   void SaveRecovery(int64_t number, const Recovery& recovery) override;
   absl::Status SaveRefreshChange(const RefreshChange& change) override;
@@ -68,6 +70,7 @@ class LiveEffects final : public RunEffects {
   const base::Clock& clock_;
   // Of this coordinator's life; the keys of links are made of it.
   const std::string secret_;
+  int64_t generation_ = 0;  // newest one given; 0: none in this life
   std::deque<StoredDecision> decisions_;
   std::deque<v1::CheckpointView> checkpoints_;
   LossCurve curve_;

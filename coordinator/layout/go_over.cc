@@ -82,7 +82,8 @@ absl::StatusOr<v1::RunConfig> GoOver(const std::string& run_dir,
        .decision = {
            .unix_seconds = base::Clock::Real().UnixSeconds(),
            .what = words.what,
-           .reason = absl::StrCat("asked for at --resume; ", words.blocks)}}));
+           .reason = absl::StrCat("asked for at --resume; ", words.blocks),
+           .update = cut + 1}}));
   return config;
 }
 

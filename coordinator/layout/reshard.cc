@@ -214,7 +214,8 @@ absl::StatusOr<Resharded> Reshard(const ReshardOptions& options) {
       .unix_seconds = base::Clock::Real().UnixSeconds(),
       .what = words.what,
       .reason = absl::StrCat("goes on from a checkpoint of run ",
-                             source.identity.run_id, "; ", words.blocks)};
+                             source.identity.run_id, "; ", words.blocks),
+      .update = update + 1};
   GIMBAL_ASSIGN_OR_RETURN(io::DraftFolder draft,
                           io::DraftFolder::Make(options.out));
   GIMBAL_RETURN_IF_ERROR(WriteCheckpoint(source, identity, stages,

@@ -130,7 +130,8 @@ void RunController::NoteNumerics(const std::string& numerics) {
         absl::StrCat("other numerics from update ", start_ + 1, " on"),
         absl::StrCat("'", numerics_, "' before, '", numerics,
                      "' now: last bits may differ from those of a run that "
-                     "stayed on one kind of machine"));
+                     "stayed on one kind of machine"),
+        start_ + 1);
   }
   effects_.Record(kNumerics, numerics);
   numerics_ = numerics;

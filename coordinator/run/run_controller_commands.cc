@@ -111,7 +111,7 @@ absl::StatusOr<v1::CommandResponse> RunController::Pause(
   }
   limit_ = until_;
   PutInForce({.verb = v1::CommandRequest::VERB_PAUSE, .update = limit_});
-  effects_.Record(absl::StrCat("pauses at update ", limit_), who);
+  effects_.Record(absl::StrCat("pauses at update ", limit_), who, limit_);
   return Response(limit_, absl::StrCat("pauses at update ", limit_));
 }
 
@@ -124,7 +124,7 @@ absl::StatusOr<v1::CommandResponse> RunController::Resume(
   const int64_t from = limit_;
   limit_ = final_;
   PutInForce({});
-  effects_.Record(absl::StrCat("goes on from update ", from), who);
+  effects_.Record(absl::StrCat("goes on from update ", from), who, from);
   if (machine_.state() == v1::RUN_STATE_PAUSED) {
     Transition(v1::RUN_STATE_RUNNING, absl::StrCat("resumed: ", who));
   }
@@ -152,7 +152,8 @@ absl::StatusOr<v1::CommandResponse> RunController::Checkpoint(
     limit_ = update;
     PutInForce({.verb = v1::CommandRequest::VERB_PAUSE, .update = limit_});
   }
-  effects_.Record(absl::StrCat("takes a checkpoint at update ", update), who);
+  effects_.Record(absl::StrCat("takes a checkpoint at update ", update), who,
+                  update);
   if (machine_.state() == v1::RUN_STATE_PAUSED) {
     Transition(v1::RUN_STATE_RUNNING,
                absl::StrCat("moves on to the checkpoint of update ", update));
@@ -179,7 +180,8 @@ absl::StatusOr<v1::CommandResponse> RunController::Drain(const std::string& who,
     final_ = std::min(final_, until_ + in_flight);
     limit_ = final_;
     PutInForce({.verb = v1::CommandRequest::VERB_DRAIN, .update = final_});
-    effects_.Record(absl::StrCat("drains; the last update is ", final_), who);
+    effects_.Record(absl::StrCat("drains; the last update is ", final_), who,
+                    final_);
     Transition(v1::RUN_STATE_DRAINING, who);
     Progress(now);
   }
@@ -209,7 +211,7 @@ absl::StatusOr<v1::CommandResponse> RunController::Stop(const std::string& who,
   const int64_t last = stop_at_.value_or(final_);
   stop_deadline_ = now + GraceOf(setup_.config);
   PutInForce({.verb = v1::CommandRequest::VERB_STOP, .update = last});
-  effects_.Record(absl::StrCat("stops at update ", last), who);
+  effects_.Record(absl::StrCat("stops at update ", last), who, last);
   Transition(v1::RUN_STATE_DRAINING, who);
   Progress(now);
   return Response(last, absl::StrCat("stops at update ", last,

@@ -24,7 +24,7 @@ void RunController::LeaveOut(LeftOut left_out, base::SteadyTime now) {
   if (!saved.ok()) return Fail(saved.ToString());
   memory_.GoBack(left_out.first - 1);
   const std::string what = absl::StrCat(RangeText(left_out), " left out");
-  effects_.Record(what, left_out.reason);
+  effects_.Record(what, left_out.reason, left_out.first);
   void_rows_ = true;
   must_go_back_ = absl::StrCat(what, ": ", left_out.reason);
   if (machine_.state() == v1::RUN_STATE_DRAINING) {

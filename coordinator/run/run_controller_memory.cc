@@ -38,7 +38,8 @@ void RunController::OnKept(int64_t worker, const v1::SnapshotKept& kept) {
     keeping_fails_ = true;
     effects_.Record(
         absl::StrCat("update ", kept.update(), " is not kept in memory"),
-        absl::StrCat("stage ", kept.stage(), ": ", kept.error()));
+        absl::StrCat("stage ", kept.stage(), ": ", kept.error()),
+        kept.update());
   }
   memory_.GiveUp(kept.update());
   TellGivenUp(kept.update());

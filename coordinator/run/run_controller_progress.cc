@@ -43,7 +43,8 @@ void RunController::OnSnapshot(const v1::SnapshotWritten& snapshot) {
 void RunController::GiveUpCheckpoint(int64_t update,
                                      const std::string& reason) {
   given_up_[update] = reason;
-  effects_.Record(absl::StrCat("checkpoint ", update, " was given up"), reason);
+  effects_.Record(absl::StrCat("checkpoint ", update, " was given up"), reason,
+                  update);
   effects_.GiveUpCheckpoint(update, reason);
 }
 
@@ -77,7 +78,7 @@ absl::Status RunController::TakeRefreshChange(const RefreshChange& change) {
       absl::StrCat("basis refreshes every ",
                    absl::StrJoin(change.periods, ", "),
                    " updates, by stage, from update ", change.from, " on"),
-      change.reason);
+      change.reason, change.from);
   return absl::OkStatus();
 }
 
@@ -123,7 +124,8 @@ void RunController::CommitCheckpoints() {
     requested_snapshots_.erase(content.update);
     effects_.Record(
         absl::StrCat("checkpoint ", content.update, " is committed"),
-        absl::StrCat(content.files.size(), " files of ", stages_, " stages"));
+        absl::StrCat(content.files.size(), " files of ", stages_, " stages"),
+        content.update);
     v1::CoordinatorMessage message;
     message.set_generation(generation_);
     message.mutable_committed()->set_update(content.update);

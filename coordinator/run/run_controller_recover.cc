@@ -219,12 +219,12 @@ absl::Status RunController::GoBack(const std::string& why) {
   if (whole && (!on_disk.ok() || *in_memory >= *on_disk)) {
     effects_.Record(absl::StrCat("every stage goes back to update ", *in_memory,
                                  ", kept in memory"),
-                    why);
+                    why, *in_memory);
     return RestartFromMemory(*in_memory, on_disk.value_or(0));
   }
   if (!on_disk.ok()) return on_disk.status();
   effects_.Record(absl::StrCat("every stage goes back to update ", *on_disk),
-                  why);
+                  why, *on_disk);
   return RestartFromNewest();
 }
 
@@ -261,7 +261,8 @@ void RunController::Replay(Origin origin) {
                                   " replayed from update ", cut,
                                   origin.in_memory ? ", kept in memory" : ""),
       "the neighbours have kept what they sent since; every other stage stays "
-      "where it is");
+      "where it is",
+      lost.empty() ? std::nullopt : std::optional(cut));
 }
 
 absl::Status RunController::RestartFromNewest() {

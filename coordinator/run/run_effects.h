@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,12 @@ class RunEffects {
 
   virtual absl::StatusOr<int64_t> Next(Counter counter) = 0;
   // Notes a decision and its reason for people and for a later replay.
-  virtual void Record(const std::string& what, const std::string& reason) = 0;
+  // `update`: at which it takes effect, or that it is about.
+  virtual void Record(const std::string& what, const std::string& reason,
+                      std::optional<int64_t> update) = 0;
+  void Record(const std::string& what, const std::string& reason) {
+    Record(what, reason, std::nullopt);
+  }
 
   // All outlive the coordinator: History gives them back.
   virtual void StageRestarted(int stage, Loss loss) = 0;

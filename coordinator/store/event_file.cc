@@ -16,9 +16,11 @@ namespace gimbal::coordinator {
 namespace {
 
 std::string LineOf(const StoredDecision& decision) {
-  const nlohmann::ordered_json json = {{"unix_seconds", decision.unix_seconds},
-                                       {"what", decision.what},
-                                       {"reason", decision.reason}};
+  nlohmann::ordered_json json = {{"unix_seconds", decision.unix_seconds},
+                                 {"what", decision.what},
+                                 {"reason", decision.reason}};
+  if (decision.update) json["update"] = *decision.update;
+  if (decision.generation > 0) json["generation"] = decision.generation;
   // Reasons may quote bytes of a bad file.
   return json.dump(-1, ' ', false,
                    nlohmann::ordered_json::error_handler_t::replace) +

@@ -1,6 +1,6 @@
 // RUN_DIR/events.jsonl: every decision with its time and reason, one object per
-// line, written at once. A line that cannot be written is logged: the store
-// holds the same. Not thread-safe.
+// line (deploy/operations.md has the keys), written at once. A line that cannot
+// be written is logged: the store holds the same. Not thread-safe.
 #pragma once
 
 #include <string>

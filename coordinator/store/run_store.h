@@ -32,6 +32,8 @@ struct StoredDecision {
   double unix_seconds = 0;
   std::string what;
   std::string reason;
+  std::optional<int64_t> update;  // as RunEffects::Record has it
+  int64_t generation = 0;  // under which it was made; 0: before the first
 
   friend bool operator==(const StoredDecision&,
                          const StoredDecision&) = default;

@@ -15,7 +15,7 @@
 namespace gimbal::coordinator {
 namespace {
 
-constexpr int kSchemaVersion = 4;
+constexpr int kSchemaVersion = 5;
 constexpr char kSchema[] = R"(
   CREATE TABLE identity(
     only_row INTEGER PRIMARY KEY CHECK(only_row = 1),
@@ -38,7 +38,8 @@ constexpr char kSchema[] = R"(
     generation INTEGER NOT NULL);
   CREATE TABLE decisions(
     number INTEGER PRIMARY KEY, unix_seconds REAL NOT NULL,
-    what TEXT NOT NULL, reason TEXT NOT NULL);
+    what TEXT NOT NULL, reason TEXT NOT NULL,
+    update_number INTEGER, generation INTEGER NOT NULL);
 )";
 
 using Connection = std::unique_ptr<sqlite3, decltype(&sqlite3_close)>;
@@ -107,6 +108,10 @@ class Statement {
 
   int64_t Int(int column) const {
     return sqlite3_column_int64(statement_.get(), column);
+  }
+  std::optional<int64_t> MaybeInt(int column) const {
+    if (sqlite3_column_type(statement_.get(), column) == SQLITE_NULL) return {};
+    return Int(column);
   }
   double Real(int column) const {
     return sqlite3_column_double(statement_.get(), column);
@@ -310,23 +315,32 @@ class SqliteRunStore final : public RunStore {
 
   absl::Status AddDecision(const StoredDecision& decision) override {
     Statement insert = Make(
-        "INSERT INTO decisions(unix_seconds, what, reason) VALUES(?, ?, ?)");
+        "INSERT INTO decisions(unix_seconds, what, reason, update_number, "
+        "generation) VALUES(?, ?, ?, ?, ?)");
     insert.Bind(0, decision.unix_seconds);
     insert.Bind(1, decision.what);
     insert.Bind(2, decision.reason);
+    // What is not bound is null.
+    if (decision.update) insert.Bind(3, *decision.update);
+    insert.Bind(4, decision.generation);
     return insert.Run();
   }
 
   absl::StatusOr<std::vector<StoredDecision>> Decisions(int limit) override {
     Statement query = Make(
-        "SELECT unix_seconds, what, reason FROM decisions "
+        "SELECT unix_seconds, what, reason, update_number, generation "
+        "FROM decisions "
         "ORDER BY number DESC LIMIT ?");
     query.Bind(0, int64_t{limit});
     std::vector<StoredDecision> decisions;
     while (true) {
       GIMBAL_ASSIGN_OR_RETURN(const bool found, query.Step());
       if (!found) break;
-      decisions.push_back({query.Real(0), query.Text(1), query.Text(2)});
+      decisions.push_back({.unix_seconds = query.Real(0),
+                           .what = query.Text(1),
+                           .reason = query.Text(2),
+                           .update = query.MaybeInt(3),
+                           .generation = query.Int(4)});
     }
     std::reverse(decisions.begin(), decisions.end());
     return decisions;

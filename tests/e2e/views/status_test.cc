@@ -151,6 +151,22 @@ TEST_F(StatusOfARun, LogsAreJsonWhenAskedFor) {
                event.contains("generation");
   }
   EXPECT_GT(count, 10);
+  // So do the decisions, and of which update those are that name one.
+  std::istringstream events(
+      test_support::ReadText(folder_ / "json/events.jsonl"));
+  int of_checkpoints = 0;
+  int64_t generation = 0;
+  for (std::string line; std::getline(events, line);) {
+    const json event = json::parse(line);
+    const std::string what = event.at("what");
+    if (what.starts_with("generation 1: ")) generation = 1;
+    EXPECT_EQ(event.value("generation", 0), generation) << line;
+    if (!what.starts_with("checkpoint ")) continue;
+    ++of_checkpoints;
+    EXPECT_TRUE(what.starts_with("checkpoint " + event.at("update").dump()))
+        << line;
+  }
+  EXPECT_GE(of_checkpoints, 1);
   EXPECT_GE(hosting, 2);
 }
 

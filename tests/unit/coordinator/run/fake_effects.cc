@@ -64,8 +64,10 @@ absl::StatusOr<int64_t> FakeEffects::Next(Counter counter) {
   return ++counters[counter];
 }
 
-void FakeEffects::Record(const std::string& what, const std::string& reason) {
+void FakeEffects::Record(const std::string& what, const std::string& reason,
+                         std::optional<int64_t> update) {
   decisions.push_back(what + ": " + reason);
+  if (update) updates[what] = *update;
 }
 
 std::string FakeEffects::LastReason(const std::string& what) const {

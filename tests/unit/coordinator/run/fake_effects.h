@@ -20,7 +20,9 @@ class FakeEffects final : public RunEffects {
   void Send(int64_t worker, const v1::CoordinatorMessage& message) override;
   void Disconnect(int64_t worker, const absl::Status& reason) override;
   absl::StatusOr<int64_t> Next(Counter counter) override;
-  void Record(const std::string& what, const std::string& reason) override;
+  using RunEffects::Record;
+  void Record(const std::string& what, const std::string& reason,
+              std::optional<int64_t> update) override;
   void StageRestarted(int stage, Loss loss) override;
   void SaveRecovery(int64_t number, const Recovery& recovery) override;
   absl::Status SaveRefreshChange(const RefreshChange& change) override;
@@ -44,7 +46,8 @@ class FakeEffects final : public RunEffects {
   std::set<int64_t> disconnected;
   std::map<Counter, int64_t> counters;
   std::vector<std::string> decisions;
-  std::map<int, int> restarts;  // by stage
+  std::map<std::string, int64_t> updates;  // of decisions that have one
+  std::map<int, int> restarts;             // by stage
   std::map<int64_t, Recovery> recoveries;
   std::vector<RefreshChange> refresh_changes;
   std::vector<LeftOut> left_out;

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <regex>
+#include <set>
 
 #include "coordinator/run/run_controller.h"
 #include "tests/support/status_matchers.h"
@@ -13,6 +15,7 @@ using test_support::IsOk;
 using test_support::StatusIs;
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
 using Request = v1::CommandRequest;
 
 TEST(RunControllerCommands, PausesAndResumesAtOneUpdate) {
@@ -110,6 +113,42 @@ TEST(RunControllerCommands, AWorkerThatRecordsNoTraceIsOneDecision) {
   for (const std::string& decision : cluster.effects.decisions) {
     EXPECT_FALSE(decision.starts_with("worker 1 (w) records")) << decision;
   }
+}
+
+// Whoever reads events.jsonl once had to find it in the words.
+TEST(RunControllerCommands, ADecisionHasTheUpdateThatItNames) {
+  RunSetup setup = FakeSetup(2, 2);
+  setup.config.mutable_optimizer()->set_name(v1::OPTIMIZER_NAME_BASIS_ROTATION);
+  setup.config.mutable_optimizer()->mutable_rotation()->set_period(4);
+  FakeCluster cluster(setup);
+  Start(cluster, 2);
+  TrainToTheFirstCheckpoint(cluster);
+  Request refresh;
+  refresh.set_verb(Request::VERB_REFRESH);
+  refresh.set_refresh_policy(v1::REFRESH_POLICY_UNIFORM);
+  refresh.set_refresh_period(2);
+  ASSERT_THAT(cluster.Command(refresh), IsOk());
+  cluster.Kill(2);
+  cluster.Heartbeat(1);
+  cluster.Heartbeat(cluster.Join());
+  for (const int64_t id : {1, 3}) cluster.Ready(id);
+  for (const auto verb : {Request::VERB_PAUSE, Request::VERB_CHECKPOINT,
+                          Request::VERB_RESUME, Request::VERB_STOP}) {
+    ASSERT_THAT(cluster.Command(verb), IsOk());
+  }
+  const std::regex names("(?:update|checkpoint) ([0-9]+)");
+  std::set<std::string> kinds;
+  for (const std::string& decision : cluster.effects.decisions) {
+    const std::string what = decision.substr(0, decision.find(": "));
+    std::smatch found;
+    if (!std::regex_search(what, found, names)) continue;
+    kinds.insert(what.substr(0, what.find(' ')));
+    const auto update = cluster.effects.updates.find(what);
+    ASSERT_NE(update, cluster.effects.updates.end()) << what;
+    EXPECT_EQ(std::to_string(update->second), found[1].str()) << what;
+  }
+  EXPECT_THAT(kinds, IsSupersetOf({"checkpoint", "basis", "stage", "pauses",
+                                   "takes", "goes", "stops"}));
 }
 
 // 30 of them once filled what status shows of the decisions.

@@ -150,7 +150,9 @@ TEST(RunFolder, ADecisionOfTheStoreIsInTheFileAfterwards) {
   {
     ASSERT_OK_AND_ASSIGN(const RunFolder folder,
                          RunFolder::Take(dir.path(), Config(), kData, false));
-    ASSERT_THAT(folder.store->AddDecision({1700000000.123456789, "a", "b"}),
+    ASSERT_THAT(folder.store->AddDecision({1700000000.123456789, "a", "b",
+                                           /*update=*/12,
+                                           /*generation=*/3}),
                 IsOk());
   }
   for (int life = 0; life < 2; ++life) {
@@ -158,8 +160,9 @@ TEST(RunFolder, ADecisionOfTheStoreIsInTheFileAfterwards) {
                 IsOk());
   }
   ASSERT_OK_AND_ASSIGN(const std::string text, io::ReadFile(path));
-  EXPECT_THAT(text, ::testing::MatchesRegex(
-                        "\\{[^\n]*\"what\":\"a\",\"reason\":\"b\"\\}\n"));
+  EXPECT_THAT(
+      text, ::testing::MatchesRegex("\\{[^\n]*\"what\":\"a\",\"reason\":\"b\","
+                                    "\"update\":12,\"generation\":3\\}\n"));
 }
 
 TEST(RunFolder, TwoRunsOfOneConfigDiffer) {

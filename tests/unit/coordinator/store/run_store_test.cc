@@ -55,7 +55,8 @@ TEST_P(RunStoreConformance, TheIdentityIsSetOnce) {
 }
 
 TEST_P(RunStoreConformance, ALayoutChangesAsAWhole) {
-  const StoredDecision decision{.unix_seconds = 3, .what = "2 stages"};
+  const StoredDecision decision{
+      .unix_seconds = 3, .what = "2 stages", .update = 6};
   const RefreshChange two{.from = 5, .periods = {2, 2}, .asked = true};
   const LayoutChange change{.config_digest = "def",
                             .config_yaml = "run: {name: \"e\"}\n",
@@ -142,7 +143,7 @@ TEST_P(RunStoreConformance, CheckpointsAreForgotten) {
 TEST_P(RunStoreConformance, TheNewestDecisionsComeLast) {
   EXPECT_THAT(*store_->Decisions(5), IsEmpty());
   const StoredDecision a{1.25, "a", "why 'a'; --"};
-  const StoredDecision b{2, "b", ""};
+  const StoredDecision b{2, "b", "", /*update=*/0, /*generation=*/7};
   const StoredDecision c{3, "c", std::string("with\0zero", 9)};
   for (const auto& decision : {a, b, c}) {
     ASSERT_THAT(store_->AddDecision(decision), IsOk());
