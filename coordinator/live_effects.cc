@@ -18,8 +18,8 @@ namespace {
 constexpr size_t kShownDecisions = 20;
 constexpr size_t kShownCheckpoints = 20;
 
-std::string RestartCounter(int stage) {
-  return absl::StrCat("restarts of stage ", stage);
+std::string RestartCounter(int stage, Loss loss) {
+  return absl::StrCat("restarts of stage ", stage, ", ", NameOf(loss));
 }
 
 }  // namespace
@@ -39,9 +39,34 @@ LiveEffects::LiveEffects(RunFolder& folder, const Catalogue& catalogue,
   const auto stored = folder_.store->Decisions(kShownDecisions);
   if (stored.ok()) decisions_.assign(stored->begin(), stored->end());
   base::SetLogContext({.run = folder_.identity.run_id});
+  RestoreMetrics();
   const auto committed = folder_.store->Checkpoints();
   if (!committed.ok()) return;
   for (const int64_t update : *committed) NoteCheckpoint(update, std::nullopt);
+}
+
+// Counters of what the store knows go on where the process before left them.
+void LiveEffects::RestoreMetrics() {
+  for (const v1::StagePlacement& stage : plan_) {
+    for (const Loss loss : kLosses) {
+      const auto count =
+          folder_.store->Count(RestartCounter(stage.stage(), loss));
+      if (count.ok()) metrics_.RestoreRestarts(stage.stage(), loss, *count);
+    }
+  }
+  const auto recoveries = folder_.store->Recoveries();
+  if (!recoveries.ok()) return;
+  for (const Recovery& recovery : *recoveries) ShowRecovery(recovery);
+}
+
+void LiveEffects::ShowRecovery(const Recovery& recovery) {
+  // Of a stage that there is no more, perhaps.
+  if (recovery.recovered_seconds == 0 ||
+      recovery.stage >= static_cast<int>(plan_.size())) {
+    return;
+  }
+  metrics_.OnRecovery(recovery.stage,
+                      recovery.recovered_seconds - recovery.detected_seconds);
 }
 
 void LiveEffects::NoteCheckpoint(int64_t update,
@@ -106,15 +131,12 @@ void LiveEffects::Record(const std::string& what, const std::string& reason,
 
 void LiveEffects::StageRestarted(int stage, Loss loss) {
   metrics_.OnRestart(stage, loss);
-  const auto counted = folder_.store->Next(RestartCounter(stage));
+  const auto counted = folder_.store->Next(RestartCounter(stage, loss));
   if (!counted.ok()) base::LogWarning(counted.status().ToString());
 }
 
 void LiveEffects::SaveRecovery(int64_t number, const Recovery& recovery) {
-  if (recovery.recovered_seconds > 0) {
-    metrics_.OnRecovery(recovery.stage,
-                        recovery.recovered_seconds - recovery.detected_seconds);
-  }
+  ShowRecovery(recovery);
   const absl::Status saved = folder_.store->SaveRecovery(number, recovery);
   if (!saved.ok()) base::LogWarning(saved.ToString());
 }
@@ -143,9 +165,13 @@ absl::Status LiveEffects::DropCheckpointsAfter(int64_t last) {
 absl::StatusOr<RunHistory> LiveEffects::History() {
   RunHistory history;
   for (const v1::StagePlacement& stage : plan_) {
-    GIMBAL_ASSIGN_OR_RETURN(
-        const int64_t restarts,
-        folder_.store->Count(RestartCounter(stage.stage())));
+    int64_t restarts = 0;
+    for (const Loss loss : kLosses) {
+      GIMBAL_ASSIGN_OR_RETURN(
+          const int64_t count,
+          folder_.store->Count(RestartCounter(stage.stage(), loss)));
+      restarts += count;
+    }
     history.restarts.push_back(static_cast<int>(restarts));
   }
   GIMBAL_ASSIGN_OR_RETURN(history.recoveries, folder_.store->Recoveries());

@@ -58,6 +58,8 @@ class LiveEffects final : public RunEffects {
   const std::deque<StoredDecision>& decisions() const { return decisions_; }
 
  private:
+  void RestoreMetrics();
+  void ShowRecovery(const Recovery& recovery);
   void ShowCheckpoint(int64_t update);
   void NoteCheckpoint(int64_t update, std::optional<double> unix_seconds);
 

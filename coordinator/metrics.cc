@@ -42,18 +42,6 @@ constexpr std::pair<absl::StatusCode, const char*> kCodes[] = {
     {absl::StatusCode::kInvalidArgument, "invalid_argument"},
     {absl::StatusCode::kUnknown, "other"}};
 
-const char* NameOf(Loss loss) {
-  switch (loss) {
-    case Loss::kConnection:
-      return "connection";
-    case Loss::kLease:
-      return "lease";
-    case Loss::kLink:
-      return "link";
-  }
-  return "";
-}
-
 std::string StateLabel(v1::RunState state) {
   return absl::AsciiStrToLower(ShortName(state));
 }
@@ -189,7 +177,7 @@ void CoordinatorMetrics::Impl::MakeStage(Maker& maker, int number) {
       "From the detection of a loss until all stages run again; the first "
       "stage concerned",
       kRecoverySeconds, labels);
-  for (const Loss reason : {Loss::kConnection, Loss::kLease, Loss::kLink}) {
+  for (const Loss reason : kLosses) {
     Maker::Labels with_reason = labels;
     with_reason["reason"] = NameOf(reason);
     stage.restarts[reason] =
@@ -318,6 +306,10 @@ void CoordinatorMetrics::OnRestart(int stage, Loss loss) {
   impl_->stages[stage].restarts.at(loss)->Increment();
   Gauge& left = *impl_->stages[stage].restarts_left;
   left.Set(std::max(0.0, left.Value() - 1));
+}
+
+void CoordinatorMetrics::RestoreRestarts(int stage, Loss loss, int64_t count) {
+  impl_->stages[stage].restarts.at(loss)->Increment(static_cast<double>(count));
 }
 
 void CoordinatorMetrics::OnRecovery(int stage, double seconds) {

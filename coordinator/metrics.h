@@ -41,6 +41,8 @@ class CoordinatorMetrics {
   void OnNotFinite();
   void OnStatus(const v1::GetStatusResponse& status);
   void OnRestart(int stage, Loss loss);
+  // Those of the run's earlier processes; they use up no budget of this one.
+  void RestoreRestarts(int stage, Loss loss, int64_t count);
   void OnRecovery(int stage, double seconds);
   void OnRefreshChange();
   void OnDecision();

@@ -22,6 +22,20 @@ enum class Counter { kIncarnation, kGeneration };
 
 // Why a stage has to start again.
 enum class Loss { kConnection, kLease, kLink };
+inline constexpr Loss kLosses[] = {Loss::kConnection, Loss::kLease,
+                                   Loss::kLink};
+// As metrics and the store have it.
+constexpr const char* NameOf(Loss loss) {
+  switch (loss) {
+    case Loss::kConnection:
+      return "connection";
+    case Loss::kLease:
+      return "lease";
+    case Loss::kLink:
+      return "link";
+  }
+  return "";
+}
 
 class RunEffects {
  public:

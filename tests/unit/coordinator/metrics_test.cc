@@ -112,6 +112,18 @@ TEST_F(MetricsTest, WhateverHappensAddsNoSeries) {
   }
 }
 
+TEST_F(MetricsTest, RestartsOfEarlierProcessesUseUpNoBudget) {
+  metrics_->RestoreRestarts(1, Loss::kLease, 5);
+  metrics_->OnRestart(1, Loss::kLease);
+  EXPECT_THAT(
+      Text(),
+      HasSubstr("gimbal_stage_restarts_total{reason=\"lease\",run=\"demo\","
+                "stage=\"1\"} 6\n"));
+  EXPECT_THAT(
+      Text(),
+      HasSubstr("gimbal_stage_restarts_left{run=\"demo\",stage=\"1\"} 1\n"));
+}
+
 // It once was 0 while a stage had no worker, as if that were in best health.
 TEST_F(MetricsTest, TheAgeOfTheLastHeartbeatGoesOnWhileAStageHasNoWorker) {
   v1::GetStatusResponse status = Status();
