@@ -141,6 +141,11 @@ void LiveEffects::SaveRecovery(int64_t number, const Recovery& recovery) {
   if (!saved.ok()) base::LogWarning(saved.ToString());
 }
 
+void LiveEffects::SaveInterruption(const Interruption& interruption) {
+  const absl::Status saved = folder_.store->AddInterruption(interruption);
+  if (!saved.ok()) base::LogWarning(saved.ToString());
+}
+
 absl::Status LiveEffects::SaveRefreshChange(const RefreshChange& change) {
   metrics_.OnRefreshChange();
   return folder_.store->AddRefreshChange(change);
@@ -175,6 +180,8 @@ absl::StatusOr<RunHistory> LiveEffects::History() {
     history.restarts.push_back(static_cast<int>(restarts));
   }
   GIMBAL_ASSIGN_OR_RETURN(history.recoveries, folder_.store->Recoveries());
+  GIMBAL_ASSIGN_OR_RETURN(history.interruptions,
+                          folder_.store->Interruptions());
   GIMBAL_ASSIGN_OR_RETURN(history.refresh_changes,
                           folder_.store->RefreshChanges());
   GIMBAL_ASSIGN_OR_RETURN(history.left_out, folder_.store->LeftOuts());

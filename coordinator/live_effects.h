@@ -34,6 +34,7 @@ class LiveEffects final : public RunEffects {
               std::optional<int64_t> update) override;
   void StageRestarted(int stage, Loss loss) override;
   void SaveRecovery(int64_t number, const Recovery& recovery) override;
+  void SaveInterruption(const Interruption& interruption) override;
   absl::Status SaveRefreshChange(const RefreshChange& change) override;
   absl::Status SaveLeftOut(const LeftOut& left_out) override;
   void CountNotFinite() override;

@@ -9,7 +9,8 @@
 
 namespace gimbal::coordinator {
 
-// From the last status of the run. `final_loss` and `valid_loss` are null when
+// From the last status of the run; deploy/operations.md has the keys.
+// `final_loss` and `valid_loss` are null when
 // there is none; moments in `recoveries` are on the clock of metrics.jsonl.
 std::string SummaryJson(const v1::GetStatusResponse& status,
                         const std::vector<Recovery>& recoveries,

@@ -22,10 +22,20 @@ struct Recovery {
   friend bool operator==(const Recovery&, const Recovery&) = default;
 };
 
+// A time in which a run that had begun did not train: a pause, a recovery.
+// Moments as above.
+struct Interruption {
+  double begin = 0;
+  double end = 0;
+
+  friend bool operator==(const Interruption&, const Interruption&) = default;
+};
+
 // What earlier processes of the run went through.
 struct RunHistory {
   std::vector<int> restarts;  // by stage
   std::vector<Recovery> recoveries;
+  std::vector<Interruption> interruptions;     // in the order they were made
   std::vector<RefreshChange> refresh_changes;  // in the order they were made
   std::vector<LeftOut> left_out;               // likewise
   int64_t newest_committed = 0;                // update; good or not by now

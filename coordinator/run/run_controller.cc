@@ -74,6 +74,10 @@ absl::Status RunController::Open() {
     seconds_before_ = std::max({seconds_before_, recovery.detected_seconds,
                                 recovery.recovered_seconds});
   }
+  for (const Interruption& interruption : history.interruptions) {
+    seconds_before_ = std::max(seconds_before_, interruption.end);
+    interrupted_seconds_ += interruption.end - interruption.begin;
+  }
   for (size_t stage = 0; stage < history.restarts.size(); ++stage) {
     stage_info_[stage].restarts_before = history.restarts[stage];
   }
@@ -208,6 +212,7 @@ void RunController::Tick(base::SteadyTime now) {
     table_.RenewAll(now);
   }
   ticked_ = now;
+  NoteInterruption(now);
   if (machine_.state() != ticked_state_) {
     ticked_state_ = machine_.state();
     // It is what recovering has become: the same standstill.

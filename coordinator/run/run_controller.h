@@ -222,6 +222,8 @@ class RunController {
   void GrantUntil(int64_t until);
   v1::CoordinatorMessage GrantMessage(int64_t after, int64_t until) const;
   double SecondsAt(base::SteadyTime now) const;
+  void NoteInterruption(base::SteadyTime now);
+  double TrainedAt(base::SteadyTime now) const;
 
   // run_controller_status.cc
   void FillProgress(v1::GetStatusResponse& status, base::SteadyTime now) const;
@@ -324,6 +326,8 @@ class RunController {
   // Training time.
   std::optional<base::SteadyTime> started_;
   double seconds_before_ = 0;
+  double interrupted_seconds_ = 0;           // of it, up to the last one's end
+  std::optional<double> interrupted_since_;  // now, on the same clock
 };
 
 }  // namespace gimbal::coordinator

@@ -232,4 +232,23 @@ double RunController::SecondsAt(base::SteadyTime now) const {
              : seconds;
 }
 
+// By the tick: to its precision, so that no event has to see to it.
+void RunController::NoteInterruption(base::SteadyTime now) {
+  if (!started_.has_value() || Training() != interrupted_since_.has_value()) {
+    return;
+  }
+  const double seconds = SecondsAt(now);
+  if (!interrupted_since_) {
+    interrupted_since_ = seconds;
+    return;
+  }
+  effects_.SaveInterruption({.begin = *interrupted_since_, .end = seconds});
+  interrupted_seconds_ += seconds - *interrupted_since_;
+  interrupted_since_.reset();
+}
+
+double RunController::TrainedAt(base::SteadyTime now) const {
+  return interrupted_since_.value_or(SecondsAt(now)) - interrupted_seconds_;
+}
+
 }  // namespace gimbal::coordinator

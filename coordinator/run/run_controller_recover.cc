@@ -284,7 +284,7 @@ absl::Status RunController::RestartFromNewest() {
 void RunController::RestartFrom(int64_t update,
                                 const std::vector<MetricsRow>& rows) {
   if (!started_.has_value() && !rows.empty()) {
-    seconds_before_ = rows.back().seconds;
+    seconds_before_ = std::max(seconds_before_, rows.back().seconds);
   }
   if (Recovering() && of_loss_) {
     recoveries_.back().steps_replayed =

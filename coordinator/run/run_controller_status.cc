@@ -52,6 +52,7 @@ v1::GetStatusResponse RunController::Status(base::SteadyTime now) const {
   status.set_reason(machine_.reason());
   status.set_steps(setup_.config.run().steps());
   status.set_wall_seconds(SecondsAt(now));
+  status.set_training_seconds(TrainedAt(now));
   status.set_generation(generation_);
   status.set_schedule(
       YamlName(v1::ScheduleKind_Name(setup_.config.pipeline().schedule()),

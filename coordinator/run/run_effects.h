@@ -59,6 +59,7 @@ class RunEffects {
   virtual void StageRestarted(int stage, Loss loss) = 0;
   // Recovery `number`, from 0; again whenever more is known of it.
   virtual void SaveRecovery(int64_t number, const Recovery& recovery) = 0;
+  virtual void SaveInterruption(const Interruption& interruption) = 0;
   virtual absl::Status SaveRefreshChange(const RefreshChange& change) = 0;
   virtual absl::Status SaveLeftOut(const LeftOut& left_out) = 0;
   // A minibatch with numbers that are not finite, whatever becomes of it.

@@ -63,6 +63,15 @@ absl::StatusOr<std::vector<Recovery>> MemoryRunStore::Recoveries() {
   return recoveries;
 }
 
+absl::Status MemoryRunStore::AddInterruption(const Interruption& interruption) {
+  interruptions_.push_back(interruption);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Interruption>> MemoryRunStore::Interruptions() {
+  return interruptions_;
+}
+
 absl::Status MemoryRunStore::AddRefreshChange(const RefreshChange& change) {
   refresh_changes_.push_back(change);
   return absl::OkStatus();

@@ -19,6 +19,8 @@ class MemoryRunStore final : public RunStore {
   absl::StatusOr<std::vector<int64_t>> Checkpoints() override;
   absl::Status SaveRecovery(int64_t number, const Recovery& recovery) override;
   absl::StatusOr<std::vector<Recovery>> Recoveries() override;
+  absl::Status AddInterruption(const Interruption& interruption) override;
+  absl::StatusOr<std::vector<Interruption>> Interruptions() override;
   absl::Status AddRefreshChange(const RefreshChange& change) override;
   absl::StatusOr<std::vector<RefreshChange>> RefreshChanges() override;
   absl::Status ForgetCheckpointsAfter(int64_t last) override;
@@ -33,6 +35,7 @@ class MemoryRunStore final : public RunStore {
   std::map<std::string, int64_t> counters_;
   std::set<int64_t> checkpoints_;
   std::map<int64_t, Recovery> recoveries_;  // by number
+  std::vector<Interruption> interruptions_;
   std::vector<RefreshChange> refresh_changes_;
   std::vector<LeftOut> left_outs_;
   std::vector<StoredDecision> decisions_;

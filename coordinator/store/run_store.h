@@ -79,6 +79,10 @@ class RunStore {
   // By number.
   virtual absl::StatusOr<std::vector<Recovery>> Recoveries() = 0;
 
+  virtual absl::Status AddInterruption(const Interruption& interruption) = 0;
+  // In the order in which they were added.
+  virtual absl::StatusOr<std::vector<Interruption>> Interruptions() = 0;
+
   virtual absl::Status AddRefreshChange(const RefreshChange& change) = 0;
   // In the order in which they were added.
   virtual absl::StatusOr<std::vector<RefreshChange>> RefreshChanges() = 0;

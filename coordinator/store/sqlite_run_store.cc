@@ -28,6 +28,9 @@ constexpr char kSchema[] = R"(
     number INTEGER PRIMARY KEY, stage INTEGER NOT NULL, reason TEXT NOT NULL,
     detected_seconds REAL NOT NULL, recovered_seconds REAL NOT NULL,
     steps_replayed INTEGER NOT NULL);
+  CREATE TABLE interruptions(
+    number INTEGER PRIMARY KEY, begin_seconds REAL NOT NULL,
+    end_seconds REAL NOT NULL);
   CREATE TABLE refresh_changes(
     number INTEGER PRIMARY KEY, from_update INTEGER NOT NULL,
     policy INTEGER NOT NULL, period REAL NOT NULL, periods TEXT NOT NULL,
@@ -244,6 +247,25 @@ class SqliteRunStore final : public RunStore {
                             .detected_seconds = query.Real(2),
                             .recovered_seconds = query.Real(3),
                             .steps_replayed = query.Int(4)});
+    }
+  }
+
+  absl::Status AddInterruption(const Interruption& interruption) override {
+    Statement insert = Make(
+        "INSERT INTO interruptions(begin_seconds, end_seconds) VALUES(?, ?)");
+    insert.Bind(0, interruption.begin);
+    insert.Bind(1, interruption.end);
+    return insert.Run();
+  }
+
+  absl::StatusOr<std::vector<Interruption>> Interruptions() override {
+    Statement query = Make(
+        "SELECT begin_seconds, end_seconds FROM interruptions ORDER BY number");
+    std::vector<Interruption> interruptions;
+    while (true) {
+      GIMBAL_ASSIGN_OR_RETURN(const bool found, query.Step());
+      if (!found) return interruptions;
+      interruptions.push_back({query.Real(0), query.Real(1)});
     }
   }
 

@@ -85,6 +85,10 @@ void FakeEffects::SaveRecovery(int64_t number, const Recovery& recovery) {
   recoveries[number] = recovery;
 }
 
+void FakeEffects::SaveInterruption(const Interruption& interruption) {
+  interruptions.push_back(interruption);
+}
+
 absl::Status FakeEffects::SaveRefreshChange(const RefreshChange& change) {
   refresh_changes.push_back(change);
   return absl::OkStatus();
@@ -101,7 +105,8 @@ absl::Status FakeEffects::DropCheckpointsAfter(int64_t last) {
 }
 
 absl::StatusOr<RunHistory> FakeEffects::History() {
-  RunHistory history{.refresh_changes = refresh_changes,
+  RunHistory history{.interruptions = interruptions,
+                     .refresh_changes = refresh_changes,
                      .left_out = left_out,
                      .generation = counters[Counter::kGeneration]};
   if (!committed.empty()) history.newest_committed = *committed.rbegin();

@@ -25,6 +25,7 @@ class FakeEffects final : public RunEffects {
               std::optional<int64_t> update) override;
   void StageRestarted(int stage, Loss loss) override;
   void SaveRecovery(int64_t number, const Recovery& recovery) override;
+  void SaveInterruption(const Interruption& interruption) override;
   absl::Status SaveRefreshChange(const RefreshChange& change) override;
   absl::Status SaveLeftOut(const LeftOut& left_out) override;
   void CountNotFinite() override { ++not_finite; }
@@ -49,6 +50,7 @@ class FakeEffects final : public RunEffects {
   std::map<std::string, int64_t> updates;  // of decisions that have one
   std::map<int, int> restarts;             // by stage
   std::map<int64_t, Recovery> recoveries;
+  std::vector<Interruption> interruptions;
   std::vector<RefreshChange> refresh_changes;
   std::vector<LeftOut> left_out;
   int not_finite = 0;

@@ -37,6 +37,42 @@ TEST(RunController, ASecondLifeGoesOnFromTheNewestCheckpoint) {
   EXPECT_EQ(status.last_checkpoint(), 20);
 }
 
+// A run that was paused over night once looked slow, and nobody could tell.
+TEST(RunController, PausesAndRecoveriesAreNoTrainingInAnyLife) {
+  FakeCluster first(2, 2);
+  const auto times = [](const RunController& run, base::SteadyTime now) {
+    const v1::GetStatusResponse status = run.Status(now);
+    return std::pair(status.wall_seconds(), status.training_seconds());
+  };
+  Start(first, 2);
+  Train(first, 12);
+  Wait(first, 4, {1, 2});
+  EXPECT_EQ(times(*first.run, first.now), std::pair(4.0, 4.0));
+  ASSERT_THAT(first.Command(Request::VERB_PAUSE), IsOk());
+  Train(first, 40);
+  ASSERT_EQ(first.run->state(), v1::RUN_STATE_PAUSED);
+  first.Advance(0);
+  Wait(first, 7, {1, 2});
+  EXPECT_EQ(times(*first.run, first.now), std::pair(11.0, 4.0));
+  ASSERT_THAT(first.Command(Request::VERB_RESUME), IsOk());
+  first.Advance(0);
+  Wait(first, 2, {1, 2});
+  EXPECT_EQ(times(*first.run, first.now), std::pair(13.0, 6.0));
+  first.Kill(2);
+  first.Advance(0);
+  Wait(first, 5, {1});
+  first.Heartbeat(first.Join());
+  for (const int64_t id : {1, 3}) first.Ready(id);
+  ASSERT_EQ(first.run->state(), v1::RUN_STATE_RUNNING);
+  first.Advance(0);
+  EXPECT_EQ(times(*first.run, first.now), std::pair(18.0, 6.0));
+
+  FakeEffects effects = first.effects;
+  RunController second(FakeSetup(2, 1), effects);
+  ASSERT_THAT(second.Open(), IsOk());
+  EXPECT_EQ(times(second, first.now), std::pair(18.0, 6.0));
+}
+
 TEST(RunController, ASecondLifeMayHaveOtherStages) {
   FakeCluster first(2, 2);
   Start(first, 2);

@@ -30,7 +30,7 @@ TEST(StatusJsonTest, NumbersAreNumbersAndTheUnsetIsLeftOut) {
       R"("stages":[0,1],"trace_failure":""}],"generation":0,"schedule":"","optimizer":"",)"
       R"("decisions":[],"left_out":0,"recoveries":[],"checkpoints":[],)"
       R"("standstill":"","trace_every":0,"lease_seconds":0.0,)"
-      R"("unix_seconds":0.0})"
+      R"("unix_seconds":0.0,"training_seconds":0.0})"
       "\n");
 }
 

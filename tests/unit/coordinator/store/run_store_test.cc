@@ -113,6 +113,14 @@ TEST_P(RunStoreConformance, ARecoveryIsSavedAgainWhenMoreIsKnown) {
   EXPECT_THAT(*store_->Recoveries(), ElementsAre(first, second));
 }
 
+TEST_P(RunStoreConformance, InterruptionsComeBack) {
+  EXPECT_THAT(*store_->Interruptions(), IsEmpty());
+  const Interruption first{1.5, 2.25}, second{3, 4};
+  ASSERT_THAT(store_->AddInterruption(first), IsOk());
+  ASSERT_THAT(store_->AddInterruption(second), IsOk());
+  EXPECT_THAT(*store_->Interruptions(), ElementsAre(first, second));
+}
+
 TEST_P(RunStoreConformance, CheckpointsAreKeptAscendingAndOnce) {
   EXPECT_THAT(*store_->Checkpoints(), IsEmpty());
   for (int64_t update : {400, 200, 400}) {
