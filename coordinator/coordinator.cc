@@ -148,7 +148,7 @@ absl::Status Coordinator::Impl::BindPorts() {
   obs::ShowBuildInfo(http->registry());
   control = MakeControlService(loop, core);
   admin = MakeAdminService(
-      loop, board,
+      loop, core, board,
       [this](const v1::CommandRequest& request) { return Command(request); });
   std::vector<grpc::Service*> services = {control.get(), admin.get()};
   if (options.config.checkpoint().store() ==
@@ -306,9 +306,7 @@ absl::StatusOr<v1::CommandResponse> Coordinator::Impl::Command(
   if (core.run == nullptr) {
     return absl::UnavailableError("the coordinator is starting");
   }
-  base::Stopwatch watch;
   auto response = core.run->Command(request, clock.Now());
-  metrics->OnCall("Command", response.status(), base::Seconds(watch.Lap()));
   if (!over) PublishStatus();
   return response;
 }

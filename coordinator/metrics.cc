@@ -14,8 +14,11 @@
 #include "absl/strings/ascii.h"
 #include "common/base/duration.h"
 #include "common/base/process.h"
+#include "common/rpc/call_metrics.h"
 #include "coordinator/metric_maker.h"
 #include "coordinator/run/run_state.h"
+#include "gimbal/v1/checkpoint_service.pb.h"
+#include "gimbal/v1/control_service.pb.h"
 #include "worker/pipeline/specs.h"
 
 namespace gimbal::coordinator {
@@ -30,18 +33,6 @@ using Maker = MetricMaker;
 const Buckets kStaleness = {0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64};
 const Buckets kCheckpointSeconds = {0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100};
 const Buckets kRecoverySeconds = {0.1, 0.3, 1, 3, 10, 30, 100, 300};
-const Buckets kCallSeconds = {0.0001, 0.0003, 0.001, 0.003, 0.01,
-                              0.03,   0.1,    0.3,   1,     3};
-
-constexpr const char* kMethods[] = {"Register", "Session", "Command"};
-// Of the services' documented answers; any other is an "other".
-constexpr std::pair<absl::StatusCode, const char*> kCodes[] = {
-    {absl::StatusCode::kUnavailable, "unavailable"},
-    {absl::StatusCode::kAborted, "aborted"},
-    {absl::StatusCode::kFailedPrecondition, "failed_precondition"},
-    {absl::StatusCode::kInvalidArgument, "invalid_argument"},
-    {absl::StatusCode::kUnknown, "other"}};
-
 std::string StateLabel(v1::RunState state) {
   return absl::AsciiStrToLower(ShortName(state));
 }
@@ -58,10 +49,6 @@ struct CoordinatorMetrics::Impl {
     Histogram *staleness_histogram, *recovery;
     Total* updates;
     std::map<Loss, Total*> restarts;
-  };
-  struct Method {
-    Histogram* seconds;
-    std::map<absl::StatusCode, Total*> errors;
   };
 
   Impl(prometheus::Registry& registry, const std::string& run,
@@ -82,7 +69,7 @@ struct CoordinatorMetrics::Impl {
   std::map<std::string, Gauge*> workers;  // by state
   Gauge* resident = nullptr;
   Total *refresh_changes = nullptr, *decisions = nullptr;
-  std::map<std::string, Method> methods;
+  rpc::CallMetrics calls;
   std::map<std::string, Late> startup;  // by phase
   Histogram* checkpoint_seconds = nullptr;
   Late checkpoint_bytes, checkpoint_time, checkpoint_update;
@@ -93,7 +80,11 @@ CoordinatorMetrics::Impl::Impl(prometheus::Registry& registry,
                                const std::string& run,
                                const v1::RunConfig& config)
     : config(config),
-      tokens_per_update(static_cast<double>(worker::TokensPerUpdate(config))) {
+      tokens_per_update(static_cast<double>(worker::TokensPerUpdate(config))),
+      calls(registry, run,
+            {v1::RegisterRequest::descriptor()->file(),
+             v1::GetStatusRequest::descriptor()->file(),
+             v1::PutHeader::descriptor()->file()}) {
   Maker maker(registry, run);
   MakeTraining(maker);
   for (int stage = 0; stage < config.pipeline().stages(); ++stage) {
@@ -207,17 +198,6 @@ void CoordinatorMetrics::Impl::MakeControl(Maker& maker) {
                              "Resident memory of the process");
   decisions = maker.MakeCounter("gimbal_decisions_total",
                                 "Decisions written to events.jsonl");
-  for (const char* name : kMethods) {
-    Method& method = methods[name];
-    method.seconds = maker.MakeHistogram("gimbal_rpc_seconds",
-                                         "From a call's arrival to its answer",
-                                         kCallSeconds, {{"method", name}});
-    for (const auto& [code, label] : kCodes) {
-      method.errors[code] = maker.MakeCounter(
-          "gimbal_rpc_errors_total", "Calls that were answered with an error",
-          {{"method", name}, {"code", label}});
-    }
-  }
   for (const char* phase : {"serve", "train"}) {
     startup[phase] = maker.MakeLate("gimbal_startup_seconds",
                                     "Time that the newest start took, by phase",
@@ -338,14 +318,7 @@ void CoordinatorMetrics::OnCheckpointFailure() {
 void CoordinatorMetrics::OnCall(const std::string& method,
                                 const absl::Status& status,
                                 base::Seconds taken) {
-  const auto found = impl_->methods.find(method);
-  if (found == impl_->methods.end()) return;
-  found->second.seconds->Observe(taken.count());
-  if (status.ok()) return;
-  const auto& errors = found->second.errors;
-  const auto error = errors.find(status.code());
-  (error != errors.end() ? error : errors.find(absl::StatusCode::kUnknown))
-      ->second->Increment();
+  impl_->calls.OnCall(method, status, taken);
 }
 
 void CoordinatorMetrics::OnStarted(const std::string& phase,

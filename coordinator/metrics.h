@@ -56,8 +56,8 @@ class CoordinatorMetrics {
   };
   void OnCheckpoint(const CheckpointFacts& checkpoint);
   void OnCheckpointFailure();
-  // `method`: Register, Session (one message of a worker) or Command. Any other
-  // is ignored.
+  // `method`: of one of the coordinator's services; Session stands for one
+  // message of a worker.
   void OnCall(const std::string& method, const absl::Status& status,
               base::Seconds taken);
   // `phase`: "serve" (from the start of the process until it serves) or "train"

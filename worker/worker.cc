@@ -125,6 +125,12 @@ Worker::Worker(const Options& options, rpc::Credentials credentials,
       store_(std::move(store)),
       snapshot_server_(std::move(snapshot_server)) {
   health_.Serve(*http_);
+  snapshot_server_->Observe([this](const char* method,
+                                   const absl::Status& status,
+                                   base::Seconds taken) {
+    std::lock_guard lock(mutex_);
+    if (metrics_ != nullptr) metrics_->OnCall(method, status, taken);
+  });
   heartbeat_ = std::thread([this] { HeartbeatLoop(); });
 }
 
@@ -138,6 +144,7 @@ Worker::~Worker() {
   }
   changed_.notify_all();
   heartbeat_.join();
+  snapshot_server_->Observe(nullptr);
 }
 
 absl::StatusOr<int> Worker::Run() {

@@ -56,4 +56,16 @@ std::string AdvertiseOpen(const std::string& address,
   return IsWildcard(HostOf(address)) ? Advertise(address, advertised) : address;
 }
 
+std::string HostOfPeer(const std::string& peer) {
+  const std::string host = HostOf(peer.substr(peer.find(':') + 1));
+  if (peer.starts_with("ipv4:") && IsIpv4(host)) return host;
+  if (!peer.starts_with("ipv6:")) return "";
+  const size_t begin = host.starts_with("%5B") ? 3 : host.starts_with('[');
+  const size_t end = host.find_first_of("%]", begin);
+  const std::string bracketed =
+      "[" + host.substr(begin, end == std::string::npos ? end : end - begin) +
+      "]";
+  return IsIpv6(bracketed) ? bracketed : "";
+}
+
 }  // namespace gimbal::net

@@ -25,6 +25,10 @@ std::string Advertise(const std::string& address,
 std::string AdvertiseOpen(const std::string& address,
                           const std::string& advertised);
 
+// Host of a connection's other end, as gRPC names it: "ipv4:10.0.0.1:4711",
+// "ipv6:%5B::1%5D:4711". Empty for any other.
+std::string HostOfPeer(const std::string& peer);
+
 bool IsIpv4(const std::string& host);
 bool IsIpv6(const std::string& host);  // in brackets
 

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "common/io/atomic_file.h"
 #include "common/io/checkpoint_layout.h"
@@ -84,15 +85,25 @@ class CheckpointService final : public v1::CheckpointService::Service {
   grpc::Status Put(grpc::ServerContext* context,
                    grpc::ServerReader<v1::PutChunk>* reader,
                    v1::PutResponse*) override {
-    return rpc::ToGrpc(Take(context, *reader));
+    return Answer("Put", [&] { return Take(context, *reader); });
   }
 
   grpc::Status Get(grpc::ServerContext*, const v1::GetRequest* request,
                    grpc::ServerWriter<v1::GetChunk>* writer) override {
-    return rpc::ToGrpc(Give(*request, *writer));
+    return Answer("Get", [&] { return Give(*request, *writer); });
   }
 
  private:
+  grpc::Status Answer(const char* method,
+                      const std::function<absl::Status()>& call) {
+    base::Stopwatch watch;
+    const absl::Status status = call();
+    loop_.Post([this, method, status, taken = base::Seconds(watch.Lap())] {
+      core_.Answered(method, status, taken);
+    });
+    return rpc::ToGrpc(status);
+  }
+
   // Path of a file of the run's checkpoints. `admits` is asked on the loop.
   absl::StatusOr<std::string> PathOf(
       const std::string& run_id, int64_t update, const std::string& file,

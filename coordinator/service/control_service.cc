@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/base/clock.h"
+#include "common/net/address.h"
 #include "common/rpc/status_conversion.h"
 #include "common/trace/clock.h"
 #include "gimbal/v1/control_service.grpc.pb.h"
@@ -29,6 +30,17 @@ void EchoClock(Session& session, const v1::Heartbeat& heartbeat,
   session.Send(message);
 }
 
+// A worker that listens on every address of its machine cannot say which of
+// them leads there; its connection does.
+v1::RegisterRequest WithMetricsHost(v1::RegisterRequest request,
+                                    const std::string& peer, const Core& core) {
+  std::string host = net::HostOfPeer(peer);
+  if (net::IsLoopback(host) && !core.advertise.empty()) host = core.advertise;
+  request.set_metrics_address(
+      net::AdvertiseOpen(request.metrics_address(), host));
+  return request;
+}
+
 void Receive(Core& core, const std::shared_ptr<Session>& session,
              const v1::WorkerMessage& message, base::SteadyTime arrived) {
   absl::Status status;
@@ -40,7 +52,7 @@ void Receive(Core& core, const std::shared_ptr<Session>& session,
     status = core.run->Receive(message, arrived);
     if (status.ok()) EchoClock(*session, message.heartbeat(), arrived);
   }
-  if (core.answered) core.answered("Session", status, Now() - arrived);
+  core.Answered("Session", status, Now() - arrived);
   if (status.ok()) return;
   core.sessions.Unbind(session);
   session->Close(status);
@@ -161,14 +173,16 @@ class ControlService final : public v1::ControlService::CallbackService {
                                      const v1::RegisterRequest* request,
                                      v1::RegisterResponse* response) override {
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    loop_.Post([core = &core_, reactor, request, response, arrived = Now()] {
+    loop_.Post([core = &core_, reactor, request, response,
+                peer = context->peer(), arrived = Now()] {
       absl::StatusOr<v1::RegisterResponse> result =
           absl::UnavailableError("the coordinator is starting");
-      if (core->run != nullptr) result = core->run->Register(*request, Now());
-      if (result.ok()) *response = *result;
-      if (core->answered) {
-        core->answered("Register", result.status(), Now() - arrived);
+      if (core->run != nullptr) {
+        result =
+            core->run->Register(WithMetricsHost(*request, peer, *core), Now());
       }
+      if (result.ok()) *response = *result;
+      core->Answered("Register", result.status(), Now() - arrived);
       reactor->Finish(rpc::ToGrpc(result.status()));
     });
     return reactor;

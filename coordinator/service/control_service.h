@@ -2,11 +2,12 @@
 // those of RunController.
 #pragma once
 
-#include <functional>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "common/base/clock.h"
+#include "common/rpc/call_observer.h"
 #include "coordinator/run/run_controller.h"
 #include "coordinator/service/event_loop.h"
 #include "coordinator/service/session_hub.h"
@@ -22,11 +23,14 @@ namespace gimbal::coordinator {
 struct Core {
   RunController* run = nullptr;
   SessionHub sessions;
-  // Told of every call that was answered; null until `run` is there. `method`
-  // as in the service, Session for one message of a worker.
-  std::function<void(const char* method, const absl::Status& status,
-                     base::Seconds taken)>
-      answered;
+  // Null until `run` is there. Session stands for one message of a worker.
+  rpc::CallObserver answered;
+  void Answered(const char* method, const absl::Status& status,
+                base::Seconds taken) const {
+    if (answered) answered(method, status, taken);
+  }
+  // By which others reach this machine; empty: as they see it.
+  std::string advertise;
 };
 
 // Both must outlive the server that the service is registered with.

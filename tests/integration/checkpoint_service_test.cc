@@ -6,6 +6,7 @@
 #include <future>
 #include <thread>
 
+#include "absl/strings/str_replace.h"
 #include "common/config/run_config_io.h"
 #include "common/io/checkpoint_layout.h"
 #include "common/io/file.h"
@@ -14,6 +15,7 @@
 #include "coordinator/coordinator.h"
 #include "gimbal/v1/checkpoint_service.grpc.pb.h"
 #include "gimbal/v1/control_service.grpc.pb.h"
+#include "tests/support/http_get.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 #include "worker/checkpoint/checkpoint_store.h"
@@ -154,6 +156,23 @@ TEST_F(CheckpointServiceTest, AFileIsTheSameByEitherWay) {
   EXPECT_TRUE(std::equal(read.begin(), read.end(), values_.begin()));
   EXPECT_THAT(store.Open(5, io::LayerFile(3)),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("layer-003")));
+}
+
+TEST_F(CheckpointServiceTest, CallsAreCounted) {
+  CoordinatorStore store(Options());
+  ASSERT_THAT(store.Write(5, io::LayerFile(2), Tensors()), IsOk());
+  ASSERT_THAT(store.Open(5, io::LayerFile(2)), IsOk());
+  EXPECT_FALSE(store.Open(5, io::LayerFile(3)).ok());
+  const std::string metrics =
+      test_support::HttpGet(coordinator_->metrics_address(), "/metrics");
+  const std::string run = "run=\"" + worker_.run_id() + "\"} ";
+  for (const char* line :
+       {"gimbal_rpc_seconds_count{method=\"Put\",RUN1\n",
+        "gimbal_rpc_seconds_count{method=\"Get\",RUN2\n",
+        "gimbal_rpc_errors_total{code=\"not_found\",method=\"Get\",RUN1\n",
+        "gimbal_rpc_errors_total{code=\"not_found\",method=\"Put\",RUN0\n"}) {
+    EXPECT_THAT(metrics, HasSubstr(absl::StrReplaceAll(line, {{"RUN", run}})));
+  }
 }
 
 TEST_F(CheckpointServiceTest, WhatDoesNotArriveWholeIsNotThere) {

@@ -11,6 +11,8 @@
 #include <utility>
 
 #include "common/base/process.h"
+#include "common/rpc/call_metrics.h"
+#include "gimbal/v1/snapshot_service.pb.h"
 #include "worker/pipeline/memory_plan.h"
 
 namespace gimbal::worker {
@@ -96,6 +98,7 @@ struct WorkerMetrics::Impl {
   const std::string run;
   Family<Gauge>&stash_bytes, &stash_versions, &memory, &startup, &resident;
   Family<Counter>&microbatches, &refreshes, &seconds, &edge_bytes;
+  rpc::CallMetrics calls;
   std::map<int, Series> shown;  // by stage
 };
 
@@ -120,7 +123,8 @@ WorkerMetrics::Impl::Impl(Registry& registry, std::string run)
                          "Time of the stage by phase")),
       edge_bytes(NewCounter(registry, "gimbal_edge_bytes_total",
                             "Bytes handed to the edge between stage `edge` "
-                            "and the next one, by direction")) {}
+                            "and the next one, by direction")),
+      calls(registry, this->run, {v1::FetchRequest::descriptor()->file()}) {}
 
 WorkerMetrics::Impl::~Impl() {
   for (auto* family :
@@ -130,6 +134,7 @@ WorkerMetrics::Impl::~Impl() {
   for (auto* family : {&microbatches, &refreshes, &seconds, &edge_bytes}) {
     registry.Remove(*family);
   }
+  calls.Remove();
 }
 
 void WorkerMetrics::Impl::Show(int stage, const v1::Assignment& assignment) {
@@ -200,6 +205,11 @@ void WorkerMetrics::Update(const std::vector<v1::StageStatus>& stages) {
       series.upstream->Follow(static_cast<double>(stage.bytes_sent_upstream()));
     }
   }
+}
+
+void WorkerMetrics::OnCall(const char* method, const absl::Status& status,
+                           base::Seconds taken) {
+  impl_->calls.OnCall(method, status, taken);
 }
 
 void WorkerMetrics::Update(const StartSeconds& start) {

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "common/base/clock.h"
 #include "gimbal/v1/control_service.pb.h"
 
 namespace prometheus {
@@ -43,6 +45,9 @@ class WorkerMetrics {
   // is ignored.
   void Update(const std::vector<v1::StageStatus>& stages);
   void Update(const StartSeconds& start);
+  // Of the worker's services.
+  void OnCall(const char* method, const absl::Status& status,
+              base::Seconds taken);
 
  private:
   struct Impl;

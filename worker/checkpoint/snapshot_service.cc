@@ -2,10 +2,13 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <functional>
+#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/server.h"
 #include "common/rpc/status_conversion.h"
@@ -22,25 +25,44 @@ class SnapshotService final : public v1::SnapshotService::Service {
   grpc::Status Store(grpc::ServerContext*,
                      grpc::ServerReader<v1::SnapshotChunk>* reader,
                      v1::StoreResponse*) override {
-    return rpc::ToGrpc(Take(*reader));
+    return Answer("Store", [&] { return Take(*reader); });
   }
 
   grpc::Status Fetch(grpc::ServerContext*, const v1::FetchRequest* request,
                      grpc::ServerWriter<v1::SnapshotChunk>* writer) override {
-    const auto snapshot =
-        store_.Find(request->run_id(), request->stage(), request->update());
-    if (snapshot == nullptr) {
-      return rpc::ToGrpc(absl::NotFoundError(
-          absl::StrCat("no snapshot of stage ", request->stage(), " at update ",
-                       request->update(), " of run ", request->run_id())));
-    }
-    WriteChunks(
-        request->run_id(), 0, request->stage(), *snapshot,
-        [&](const v1::SnapshotChunk& chunk) { return writer->Write(chunk); });
-    return grpc::Status::OK;
+    return Answer("Fetch", [&] { return Give(*request, *writer); });
+  }
+
+  void Observe(rpc::CallObserver observer) {
+    std::lock_guard lock(mutex_);
+    observer_ = std::move(observer);
   }
 
  private:
+  grpc::Status Answer(const char* method,
+                      const std::function<absl::Status()>& call) {
+    base::Stopwatch watch;
+    const absl::Status status = call();
+    std::lock_guard lock(mutex_);
+    if (observer_) observer_(method, status, base::Seconds(watch.Lap()));
+    return rpc::ToGrpc(status);
+  }
+
+  absl::Status Give(const v1::FetchRequest& request,
+                    grpc::ServerWriter<v1::SnapshotChunk>& writer) {
+    const auto snapshot =
+        store_.Find(request.run_id(), request.stage(), request.update());
+    if (snapshot == nullptr) {
+      return absl::NotFoundError(
+          absl::StrCat("no snapshot of stage ", request.stage(), " at update ",
+                       request.update(), " of run ", request.run_id()));
+    }
+    WriteChunks(
+        request.run_id(), 0, request.stage(), *snapshot,
+        [&](const v1::SnapshotChunk& chunk) { return writer.Write(chunk); });
+    return absl::OkStatus();
+  }
+
   absl::Status Take(grpc::ServerReader<v1::SnapshotChunk>& reader) {
     SnapshotAssembler assembler;
     v1::SnapshotChunk chunk;
@@ -58,6 +80,8 @@ class SnapshotService final : public v1::SnapshotService::Service {
   }
 
   SnapshotStore& store_;
+  std::mutex mutex_;
+  rpc::CallObserver observer_;  // guarded by mutex_
 };
 
 }  // namespace
@@ -81,6 +105,10 @@ absl::StatusOr<std::unique_ptr<SnapshotServer>> SnapshotServer::Start(
                                               .services = {&impl->service},
                                               .credentials = credentials}));
   return std::unique_ptr<SnapshotServer>(new SnapshotServer(std::move(impl)));
+}
+
+void SnapshotServer::Observe(rpc::CallObserver observer) {
+  impl_->service.Observe(std::move(observer));
 }
 
 const std::string& SnapshotServer::address() const {

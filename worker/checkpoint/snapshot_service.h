@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/rpc/call_observer.h"
 #include "common/rpc/credentials.h"
 #include "worker/checkpoint/snapshot_store.h"
 
@@ -20,6 +21,10 @@ class SnapshotServer {
   ~SnapshotServer();
 
   const std::string& address() const;
+
+  // From now on, of every call; null: nobody. No call of the observer before is
+  // in progress when this returns.
+  void Observe(rpc::CallObserver observer);
 
  private:
   struct Impl;

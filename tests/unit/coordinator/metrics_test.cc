@@ -16,6 +16,9 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
+constexpr const char* kMethods[] = {"Register", "Session", "GetStatus",
+                                    "Command",  "Put",     "Get"};
+
 class MetricsTest : public ::testing::Test {
  protected:
   MetricsTest() {
@@ -86,7 +89,13 @@ TEST_F(MetricsTest, WhateverHappensAddsNoSeries) {
   metrics_->OnCheckpointFailure();
   metrics_->OnCall("Session", absl::OkStatus(), base::Seconds(0.001));
   metrics_->OnCall("Session", absl::AbortedError(""), base::Seconds(0.001));
-  metrics_->OnCall("Register", absl::DataLossError(""), base::Seconds(1));
+  metrics_->OnCall("Register", absl::InternalError(""), base::Seconds(1));
+  for (const char* method : kMethods) {
+    for (int code = 0; code <= 16; ++code) {
+      metrics_->OnCall(method, absl::Status(absl::StatusCode(code), ""),
+                       base::Seconds(0.1));
+    }
+  }
   metrics_->OnCall("Unheard", absl::OkStatus(), base::Seconds(1));
   metrics_->OnStatus(Status());
   EXPECT_EQ(Series(), before);
@@ -98,10 +107,15 @@ TEST_F(MetricsTest, WhateverHappensAddsNoSeries) {
         "gimbal_train_nonfinite_total{run=\"demo\"} 1",
         "gimbal_train_skipped_updates_total{reason=\"nan\",run=\"demo\"} 2",
         "gimbal_rpc_errors_total{code=\"aborted\",method=\"Session\",run="
+        "\"demo\"} 2",
+        "gimbal_rpc_errors_total{code=\"data_loss\",method=\"Put\",run="
         "\"demo\"} 1",
-        "gimbal_rpc_errors_total{code=\"other\",method=\"Register\",run="
-        "\"demo\"} 1",
-        "gimbal_rpc_seconds_count{method=\"Session\",run=\"demo\"} 2",
+        "gimbal_rpc_seconds_count{method=\"Session\",run=\"demo\"} 19",
+        "gimbal_rpc_seconds_count{method=\"Register\",run=\"demo\"} 18",
+        "gimbal_rpc_seconds_count{method=\"GetStatus\",run=\"demo\"} 17",
+        "gimbal_rpc_seconds_count{method=\"Command\",run=\"demo\"} 17",
+        "gimbal_rpc_seconds_count{method=\"Put\",run=\"demo\"} 17",
+        "gimbal_rpc_seconds_count{method=\"Get\",run=\"demo\"} 17",
         "gimbal_stage_recovery_seconds_count{run=\"demo\",stage=\"2\"} 1",
         "gimbal_stage_delay_updates{run=\"demo\",stage=\"0\"} 2",
         "gimbal_stage_heartbeat_age_seconds{run=\"demo\",stage=\"2\"} 0.5",

@@ -31,6 +31,16 @@ TEST(Address, TellsOthersTheAdvertisedHost) {
   EXPECT_EQ(AdvertiseOpen("192.168.0.1:7401", "trainer-1"), "192.168.0.1:7401");
 }
 
+TEST(Address, TakesTheHostOfAPeer) {
+  EXPECT_EQ(HostOfPeer("ipv4:10.0.0.1:4711"), "10.0.0.1");
+  EXPECT_EQ(HostOfPeer("ipv6:%5Bfd00::1%5D:4711"), "[fd00::1]");
+  EXPECT_EQ(HostOfPeer("ipv6:[::1]:4711"), "[::1]");
+  for (const char* peer : {"", "unix:/tmp/socket", "ipv4:", "ipv6:4711",
+                           "ipv4:name:1", "10.0.0.1:4711", "fd:5"}) {
+    EXPECT_EQ(HostOfPeer(peer), "") << peer;
+  }
+}
+
 TEST(Address, KnowsWhatSaysWhomToConnectTo) {
   for (const char* address :
        {"trainer-1:7000", "10.0.0.1:1", "[::1]:65535", "localhost:80"}) {

@@ -75,6 +75,19 @@ v1::StageStatus StatusOf(int stage, double seconds) {
   return status;
 }
 
+TEST(WorkerMetrics, EveryCallOfItsServiceHasItsSeriesFromTheStart) {
+  prometheus::Registry registry;
+  WorkerMetrics metrics(registry, "demo");
+  const std::set<std::string> before = Series(registry);
+  EXPECT_THAT(Values(registry, "method"), ElementsAre("Fetch", "Store"));
+  metrics.OnCall("Fetch", absl::NotFoundError(""), base::Seconds(0.1));
+  metrics.OnCall("Store", absl::InternalError(""), base::Seconds(0.1));
+  EXPECT_EQ(Series(registry), before);
+  EXPECT_THAT(Text(registry),
+              HasSubstr("gimbal_rpc_errors_total{code=\"not_found\","
+                        "method=\"Fetch\",run=\"demo\"} 1"));
+}
+
 TEST(WorkerMetrics, AnotherRunLeavesNoSeriesOfTheFirst) {
   prometheus::Registry registry;
   auto metrics = std::make_unique<WorkerMetrics>(registry, "demo-1");

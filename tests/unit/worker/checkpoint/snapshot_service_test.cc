@@ -19,7 +19,9 @@ namespace {
 
 using test_support::IsOk;
 using test_support::StatusIs;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 using Chunks = std::vector<v1::SnapshotChunk>;
 
@@ -72,6 +74,25 @@ TEST_F(SnapshotServiceTest, BringsEveryNumberThereAndBack) {
   StageState loaded(TrainedSpec());
   ASSERT_THAT(LoadStage(*fetched, &loaded), IsOk());
   ExpectSame(*state_, loaded);
+}
+
+TEST_F(SnapshotServiceTest, TellsOfEveryCall) {
+  std::vector<std::string> calls;
+  server_->Observe(
+      [&](const char* method, const absl::Status& status, base::Seconds taken) {
+        EXPECT_GT(taken.count(), 0);
+        calls.push_back(method + std::string(" ") +
+                        std::string(absl::StatusCodeToString(status.code())));
+      });
+  ASSERT_THAT(Send({}), Not(IsOk()));
+  ASSERT_THAT(Send(ChunksOf(snapshot_)), IsOk());
+  ASSERT_THAT(FetchSnapshot(server_->address(), {}, "run", 1, 7, {}).status(),
+              IsOk());
+  EXPECT_FALSE(FetchSnapshot(server_->address(), {}, "run", 2, 7, {}).ok());
+  server_->Observe(nullptr);
+  EXPECT_FALSE(FetchSnapshot(server_->address(), {}, "run", 2, 7, {}).ok());
+  EXPECT_THAT(calls, ElementsAre("Store DATA_LOSS", "Store OK", "Fetch OK",
+                                 "Fetch NOT_FOUND"));
 }
 
 TEST_F(SnapshotServiceTest, ALargeOneComesInChunks) {
