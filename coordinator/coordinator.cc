@@ -146,6 +146,7 @@ absl::Status Coordinator::Impl::BindPorts() {
   health.Serve(*http);
   ServeStartingPage(*http);
   obs::ShowBuildInfo(http->registry());
+  core.advertise = options.advertise;
   control = MakeControlService(loop, core);
   admin = MakeAdminService(
       loop, core, board,
@@ -228,7 +229,9 @@ std::string Coordinator::Impl::Announced() const {
 }
 
 std::string Coordinator::Impl::AnnouncedMetrics() const {
-  return net::AdvertiseOpen(http->address(), options.advertise);
+  const std::string host =
+      options.advertise.empty() ? "localhost" : options.advertise;
+  return net::AdvertiseOpen(http->address(), host);
 }
 
 absl::Status Coordinator::Impl::Announce() {
@@ -238,6 +241,14 @@ absl::Status Coordinator::Impl::Announce() {
   GIMBAL_RETURN_IF_ERROR(io::WriteFileAtomically(
       options.run_dir + "/coordinator.json", json.dump() + "\n"));
   announced = true;
+  if (options.advertise.empty() &&
+      net::IsWildcard(net::HostOf(http->address()))) {
+    base::LogWarning(absl::StrCat(
+        "prometheus-targets.json names ", AnnouncedMetrics(),
+        ", which only this machine can scrape: cluster.metrics_listen ",
+        http->address(),
+        " does not say by which name others reach it; --advertise HOST does"));
+  }
   health.SetWaiting("");
   metrics->OnStarted("serve", base::Seconds(since_start.Lap()));
   base::LogInfo(absl::StrCat("run ", folder->identity.run_id, " serves at ",

@@ -59,9 +59,10 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "gRPC address, instead of cluster.listen");
   app.add_option("--metrics-listen", flags.metrics_listen,
                  "address of the HTTP port, instead of cluster.metrics_listen");
-  app.add_option("--advertise", flags.advertise,
-                 "host that coordinator.json tells the command line instead of "
-                 "that of --listen");
+  app.add_option(
+      "--advertise", flags.advertise,
+      "host that coordinator.json and prometheus-targets.json tell, instead of "
+      "that of --listen");
   app.add_option("--tls-ca", flags.security.ca,
                  "authority's certificates, instead of cluster.tls.ca "
                  "[GIMBAL_TLS_CA]");

@@ -65,12 +65,15 @@ absl::Status CheckAddresses(const Worker::Options& options,
     GIMBAL_RETURN_IF_ERROR(
         credentials.CheckListen("--snapshot-listen", options.snapshot_listen));
   }
-  if (options.advertise.empty() &&
-      net::IsWildcard(net::HostOf(options.listen))) {
+  if (!options.advertise.empty()) return absl::OkStatus();
+  for (const auto& [option, address] :
+       {std::pair("--listen ", options.listen),
+        std::pair("--snapshot-listen ", options.snapshot_listen)}) {
+    if (!net::IsWildcard(net::HostOf(address))) continue;
     return absl::FailedPreconditionError(absl::StrCat(
-        "--listen ", options.listen,
-        ": neighbours cannot connect to it; say "
-        "with --advertise HOST by which name or address they reach this host"));
+        option, address,
+        ": neighbours cannot connect to it; say with --advertise HOST by which "
+        "name or address they reach this host"));
   }
   return absl::OkStatus();
 }

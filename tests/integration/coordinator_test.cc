@@ -21,6 +21,7 @@
 #include "common/rpc/status_conversion.h"
 #include "coordinator/checkpoint/catalogue.h"
 #include "gimbal/v1/admin_service.grpc.pb.h"
+#include "gimbal/v1/control_service.grpc.pb.h"
 #include "tests/integration/coordinator_fake_worker.h"
 #include "tests/support/http_get.h"
 #include "tests/support/status_matchers.h"
@@ -32,6 +33,7 @@ namespace {
 using test_support::HttpGet;
 using test_support::StatusIs;
 using test_support::TempDir;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Request = v1::CommandRequest;
 
@@ -419,6 +421,123 @@ TEST(CoordinatorTest, ATakenPortOrFolderIsNamedAndNothingIsWritten) {
       Coordinator::Start(
           {.config = Config(), .run_dir = dir / "b", .workers = 4}),
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--workers 4")));
+}
+
+// A coordinator that was started again once counted restarts from zero, against
+// what status and the summary said.
+TEST(CoordinatorTest, RestartsAreCountedOverTheLivesOfTheCoordinator) {
+  TempDir dir;
+  std::string counted;
+  const auto restarts = [](const Coordinator& coordinator) {
+    std::istringstream lines(
+        HttpGet(coordinator.metrics_address(), "/metrics"));
+    std::string found;
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with("gimbal_stage_restarts_total") ||
+          line.starts_with("gimbal_stage_recovery_seconds")) {
+        found += line + "\n";
+      }
+    }
+    return found;
+  };
+  {
+    ASSERT_OK_AND_ASSIGN(
+        auto coordinator,
+        Coordinator::Start(
+            {.config = Config(), .run_dir = dir.path(), .workers = 1}));
+    Client client(*coordinator);
+    auto a = std::make_unique<FakeWorker>(coordinator->address(), "a");
+    ASSERT_TRUE(
+        Eventually([&] { return client.Command(Request::VERB_PAUSE).ok(); }));
+    a.reset();
+    FakeWorker b(coordinator->address(), "b");
+    ASSERT_TRUE(Eventually([&] {
+      const auto status = client.Status();
+      return status.recoveries_size() == 1 &&
+             status.recoveries(0).has_recovered_seconds();
+    }));
+    counted = restarts(*coordinator);
+    EXPECT_THAT(counted,
+                HasSubstr("restarts_total{reason=\"connection\",run=\"" +
+                          client.Status().run_id() + "\",stage=\"2\"} 1\n"));
+    EXPECT_THAT(counted,
+                HasSubstr("recovery_seconds_count{run=\"" +
+                          client.Status().run_id() + "\",stage=\"0\"} 1\n"));
+    coordinator.reset();  // before the worker, which is not lost
+  }
+  ASSERT_OK_AND_ASSIGN(auto again, Coordinator::Start({.config = Config(),
+                                                       .run_dir = dir.path(),
+                                                       .resume = true,
+                                                       .workers = 1}));
+  EXPECT_EQ(restarts(*again), counted);
+  EXPECT_EQ(Client(*again).Status().stages(2).restarts(), 1);
+}
+
+// Where it once said 0.0.0.0, which nobody can scrape.
+TEST(CoordinatorTest, ScrapeTargetsCanBeConnectedTo) {
+  TempDir dir;
+  for (const std::string host : {"", "trainer-1"}) {
+    auto config = Config();
+    config.mutable_cluster()->set_metrics_listen("0.0.0.0:0");
+    const std::string folder = dir / ("run-" + host);
+    ASSERT_OK_AND_ASSIGN(
+        auto coordinator,
+        Coordinator::Start(
+            {.config = config, .run_dir = folder, .advertise = host}));
+    const auto stub = v1::ControlService::NewStub(
+        rpc::MakeChannel(coordinator->address(), {}));
+    for (const char* address : {"0.0.0.0:9401", "[::]:9402", "10.0.0.9:9403"}) {
+      grpc::ClientContext context;
+      rpc::SetTimeout(context, std::chrono::seconds(20));
+      v1::RegisterRequest request;
+      request.set_data_address("10.0.0.9:1");
+      request.set_metrics_address(address);
+      v1::RegisterResponse response;
+      ASSERT_TRUE(stub->Register(&context, request, &response).ok());
+    }
+    const std::string port = coordinator->metrics_address().substr(
+        coordinator->metrics_address().rfind(':'));
+    const auto targets = [&] {
+      std::vector<std::string> found;
+      for (const auto& group : nlohmann::json::parse(
+               *io::ReadFile(folder + "/prometheus-targets.json"))) {
+        found.push_back(group.at("targets").at(0));
+      }
+      return found;
+    };
+    ASSERT_TRUE(Eventually([&] { return targets().size() == 4; }));
+    EXPECT_THAT(targets(),
+                ElementsAre((host.empty() ? "localhost" : host) + port,
+                            (host.empty() ? "127.0.0.1" : host) + ":9401",
+                            (host.empty() ? "127.0.0.1" : host) + ":9402",
+                            "10.0.0.9:9403"));
+  }
+}
+
+TEST(CoordinatorTest, EveryCallIsCounted) {
+  TempDir dir;
+  ASSERT_OK_AND_ASSIGN(
+      auto coordinator,
+      Coordinator::Start(
+          {.config = Config(), .run_dir = dir.path(), .workers = 1}));
+  Client client(*coordinator);
+  const std::string run = client.Status().run_id();
+  EXPECT_FALSE(client.Command(Request::VERB_PAUSE).ok());
+  FakeWorker worker(coordinator->address(), "a");
+  const auto count = [&](const std::string& method) {
+    const std::string text =
+        HttpGet(coordinator->metrics_address(), "/metrics");
+    const std::string series = "gimbal_rpc_seconds_count{method=\"" + method +
+                               "\",run=\"" + run + "\"} ";
+    const size_t at = text.find(series);
+    return at == std::string::npos ? -1
+                                   : std::stoi(text.substr(at + series.size()));
+  };
+  for (const char* method : {"Register", "Session", "GetStatus", "Command"}) {
+    EXPECT_TRUE(Eventually([&] { return count(method) > 0; })) << method;
+  }
+  EXPECT_EQ(count("Put"), 0);
+  EXPECT_EQ(count("Get"), 0);
 }
 
 // The value that workers use too; names may repeat in a cluster.

@@ -176,6 +176,10 @@ TEST(WorkerCommandLine, AnUnknownLogLevelIsRefused) {
 }
 
 TEST(WorkerCommandLine, AddressesThatCannotBeAreRefused) {
+  const test_support::TempDir folder;
+  const std::string token = folder / "token";
+  std::ofstream(token) << std::string(64, 'a');
+  ASSERT_EQ(chmod(token.c_str(), 0600), 0);
   CommandResult result =
       test_support::Run({"gimbal-worker", "--coordinator", "127.0.0.1"});
   EXPECT_EQ(result.exit_code, 2);
@@ -185,6 +189,13 @@ TEST(WorkerCommandLine, AddressesThatCannotBeAreRefused) {
                               "--listen", other.address()});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.output, HasSubstr("--listen: listening on"));
+  for (const char* option : {"--listen", "--snapshot-listen"}) {
+    result = test_support::Run({"gimbal-worker", "--coordinator", "127.0.0.1:1",
+                                "--token-file", token, option, "0.0.0.0:0"});
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.output, HasSubstr(std::string(option) + " 0.0.0.0:0"));
+    EXPECT_THAT(result.output, HasSubstr("--advertise HOST"));
+  }
 }
 
 }  // namespace
