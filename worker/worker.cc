@@ -171,6 +171,8 @@ absl::StatusOr<int> Worker::Run() {
       fence_.Lose();
       Replace(nullptr);
       ShowStages({});
+      about_ = {.run = about_.run};
+      base::SetLogContext(about_);
     }
     if (!Pause(refused ? kRetryPause : milliseconds(0))) {
       return absl::CancelledError("interrupted");
@@ -222,12 +224,12 @@ absl::StatusOr<std::shared_ptr<SessionClient>> Worker::Register() {
                                health_.Beat();
                                return signals_ > 0;
                              }));
+  about_.run = session->registration().run_id();
+  base::SetLogContext(about_);
   base::LogInfo(absl::StrCat(
       "registered as worker ", session->registration().worker_id(), " of run ",
       session->registration().run_id(), "; links at ", listener_->address(),
       ", metrics at http://", http_->address(), "/metrics"));
-  about_.run = session->registration().run_id();
-  base::SetLogContext(about_);
   // Nobody will answer the probe any more.
   fence_.LoseIfClosed();
   std::lock_guard lock(mutex_);

@@ -7,6 +7,8 @@
 #include <csignal>
 #include <fstream>
 #include <functional>
+#include <nlohmann/json.hpp>
+#include <sstream>
 #include <thread>
 
 #include "common/config/run_config_io.h"
@@ -23,6 +25,7 @@ using test_support::Command;
 using test_support::CommandResult;
 using test_support::FakeCoordinator;
 using test_support::HttpGet;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 bool Eventually(const std::function<bool()>& condition) {
@@ -36,9 +39,9 @@ bool Eventually(const std::function<bool()>& condition) {
 
 class WorkerProcess : public ::testing::Test {
  protected:
-  WorkerProcess()
+  explicit WorkerProcess(const std::string& log_format = "text")
       : worker_({"gimbal-worker", "--coordinator", coordinator_.address(),
-                 "--name", "w"}) {
+                 "--name", "w", "--log-format", log_format}) {
     std::ofstream(folder_ / "text") << std::string(1000, 'a');
   }
 
@@ -79,6 +82,11 @@ class WorkerProcess : public ::testing::Test {
   const test_support::TempDir folder_;
   FakeCoordinator coordinator_;
   Command worker_;
+};
+
+class WorkerProcessWithJson : public WorkerProcess {
+ protected:
+  WorkerProcessWithJson() : WorkerProcess("json") {}
 };
 
 TEST_F(WorkerProcess, RegistersAgainAsTheSameWorkerAfterAnAbortedSession) {
@@ -166,6 +174,34 @@ TEST_F(WorkerProcess, IsReadyOnceItsStagesAreInThePipeline) {
   }));
   coordinator_.Send(Shutdown(0));
   EXPECT_EQ(worker_.Wait(seconds(30)).exit_code, 0);
+}
+
+// As soon as it is known; what comes before is about no run.
+TEST_F(WorkerProcessWithJson, EveryLineOfTheLogSaysWhatItIsAbout) {
+  ASSERT_TRUE(AwaitRegistrations(1));
+  coordinator_.Send(Assignment(folder_ / "text"));
+  ASSERT_TRUE(coordinator_.Await(
+      [](const v1::WorkerMessage& message) { return message.has_ready(); }));
+  coordinator_.EndSession(absl::AbortedError("not a member any more"));
+  ASSERT_TRUE(AwaitRegistrations(2));
+  coordinator_.Send(Shutdown(0));
+  const CommandResult result = worker_.Wait(seconds(30));
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  std::istringstream lines(result.output);
+  std::string about = "no run";
+  std::vector<std::string> changes = {about};
+  for (std::string line; std::getline(lines, line);) {
+    const auto event = nlohmann::json::parse(line);
+    const bool stages = event.contains("stages");
+    EXPECT_EQ(stages, event.contains("generation")) << line;
+    about = stages ? "stages" : event.contains("run") ? "run" : "no run";
+    if (about != changes.back()) changes.push_back(about);
+    const std::string text = event.at("text");
+    if (text.starts_with("registered as")) {
+      EXPECT_EQ(about, "run") << line;
+    }
+  }
+  EXPECT_THAT(changes, ElementsAre("no run", "run", "stages", "run"));
 }
 
 TEST(WorkerCommandLine, AnUnknownLogLevelIsRefused) {
