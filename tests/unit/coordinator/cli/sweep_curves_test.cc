@@ -13,7 +13,7 @@ using test_support::IsOk;
 using test_support::StatusIs;
 using testing::HasSubstr;
 
-RunRecord Run(int updates) {
+RunRecord RunOf(int updates) {
   RunRecord record{.label = "a-P1"};
   for (int t = 1; t <= updates; ++t) {
     record.rows.push_back(
@@ -24,7 +24,7 @@ RunRecord Run(int updates) {
 }
 
 TEST(SweepCurvesTest, AFinishedRunSurvivesTheFile) {
-  const RunRecord record = Run(1234);
+  const RunRecord record = RunOf(1234);
   const FinishedRun run = Condense("d1", record);
   const auto read = ParseCurves(CurvesCsv({{"a-P1", run}}), "curves.csv");
   ASSERT_THAT(read, IsOk());
@@ -42,7 +42,7 @@ TEST(SweepCurvesTest, AFinishedRunSurvivesTheFile) {
 }
 
 TEST(SweepCurvesTest, WhatASweepAsksForIsKept) {
-  const RunRecord record = Run(600);
+  const RunRecord record = RunOf(600);
   const FinishedRun run = Condense("d1", record);
   EXPECT_NEAR(FinalLoss(run.record.rows), FinalLoss(record.rows), 1e-5);
   EXPECT_NEAR(*StepsToLoss(run.record.rows, 2.7),
