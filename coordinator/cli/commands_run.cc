@@ -127,11 +127,7 @@ constexpr char kSweepFooter[] =
     "each method's\n"
     "            lr, from the middle of the grid to better neighbours, the "
     "others run\n"
-    "            only there [all]\n"
-    "  tune      {a.b: value, ...}: with climb, what --set makes of the runs "
-    "that find the\n"
-    "            lr, e.g. {run.steps: 1500} [they are those of the first "
-    "seed]\n\n"
+    "            only there [all]\n\n"
     "Example:\n"
     "  gimbal sweep deploy/examples/staleness/short.yaml --out runs/short";
 

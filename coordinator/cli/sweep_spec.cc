@@ -118,7 +118,7 @@ absl::StatusOr<SweepSpec> ReadSpec(const Reader& reader,
                                    const YAML::Node& root) {
   GIMBAL_RETURN_IF_ERROR(reader.CheckKeys(
       root, {"config", "set", "methods", "stages", "lr", "seeds", "targets",
-             "baseline", "workers", "jobs", "tuning", "tune"}));
+             "baseline", "workers", "jobs", "tuning"}));
   for (const char* key : {"config", "methods", "stages", "lr", "seeds"}) {
     if (!root[key]) {
       return reader.Error(root, absl::StrCat("the key '", key, "' is missing"));
@@ -161,12 +161,6 @@ absl::StatusOr<SweepSpec> ReadSpec(const Reader& reader,
     }
     spec.climb = tuning == "climb";
   }
-  if (root["tune"]) {
-    if (!spec.climb) {
-      return reader.Error(root["tune"], "only of use with 'tuning: climb'");
-    }
-    GIMBAL_ASSIGN_OR_RETURN(spec.tune, reader.Overrides(root["tune"]));
-  }
   spec.baseline = spec.methods.front().name;
   if (root["baseline"]) spec.baseline = root["baseline"].as<std::string>("");
   const bool known = std::ranges::any_of(
@@ -178,36 +172,6 @@ absl::StatusOr<SweepSpec> ReadSpec(const Reader& reader,
         absl::StrCat("'", spec.baseline, "' is none of the methods"));
   }
   return spec;
-}
-
-// One learning rate needs no tuning.
-bool TunesApart(const SweepSpec& spec, const SweepMethod& method) {
-  return !spec.tune.empty() && method.lrs.size() > 1;
-}
-
-SweepRun RunOf(const SweepSpec& spec, const SweepMethod& method, int stages,
-               const std::string& lr, const std::string& seed) {
-  SweepRun run{.name = RunName(method.name, stages, lr, seed),
-               .method = method.name,
-               .stages = stages,
-               .lr = lr,
-               .seed = seed,
-               .overrides = spec.overrides};
-  run.overrides.insert(run.overrides.end(), method.overrides.begin(),
-                       method.overrides.end());
-  run.overrides.push_back(absl::StrCat("pipeline.stages=", stages));
-  run.overrides.push_back(absl::StrCat("optimizer.lr=", lr));
-  run.overrides.push_back(absl::StrCat("run.seed=", seed));
-  return run;
-}
-
-template <typename Do>
-void ForEachCell(const SweepSpec& spec, const Do& do_cell) {
-  for (const SweepMethod& method : spec.methods) {
-    for (const int stages : method.stages) {
-      for (const std::string& lr : method.lrs) do_cell(method, stages, lr);
-    }
-  }
 }
 
 }  // namespace
@@ -227,28 +191,27 @@ std::string RunName(const std::string& method, int stages,
   return absl::StrCat(method, "-P", stages, "-lr", lr, "-s", seed);
 }
 
-std::string TuningRunName(const SweepSpec& spec, const SweepMethod& method,
-                          int stages, const std::string& lr) {
-  const std::string name = RunName(method.name, stages, lr, spec.seeds.front());
-  return TunesApart(spec, method) ? name + "-tune" : name;
-}
-
 std::vector<SweepRun> RunsOf(const SweepSpec& spec) {
   std::vector<SweepRun> runs;
-  ForEachCell(
-      spec, [&](const SweepMethod& method, int stages, const std::string& lr) {
-        if (!TunesApart(spec, method)) return;
-        SweepRun run = RunOf(spec, method, stages, lr, spec.seeds.front());
-        run.name = TuningRunName(spec, method, stages, lr);
-        run.overrides.insert(run.overrides.end(), spec.tune.begin(),
-                             spec.tune.end());
-        runs.push_back(std::move(run));
-      });
   for (const std::string& seed : spec.seeds) {
-    ForEachCell(spec, [&](const SweepMethod& method, int stages,
-                          const std::string& lr) {
-      runs.push_back(RunOf(spec, method, stages, lr, seed));
-    });
+    for (const SweepMethod& method : spec.methods) {
+      for (const int stages : method.stages) {
+        for (const std::string& lr : method.lrs) {
+          SweepRun run{.name = RunName(method.name, stages, lr, seed),
+                       .method = method.name,
+                       .stages = stages,
+                       .lr = lr,
+                       .seed = seed,
+                       .overrides = spec.overrides};
+          run.overrides.insert(run.overrides.end(), method.overrides.begin(),
+                               method.overrides.end());
+          run.overrides.push_back(absl::StrCat("pipeline.stages=", stages));
+          run.overrides.push_back(absl::StrCat("optimizer.lr=", lr));
+          run.overrides.push_back(absl::StrCat("run.seed=", seed));
+          runs.push_back(std::move(run));
+        }
+      }
+    }
   }
   return runs;
 }

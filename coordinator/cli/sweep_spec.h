@@ -14,13 +14,10 @@
 //   workers: 1                            # of each run; default 1
 //   jobs: 2                               # runs at a time; default 1
 //   tuning: climb                         # or all, the default
-//   tune: {run.steps: 1500}               # only with climb; optional
 //
 // With `tuning: all` every learning rate runs with every seed. With `climb` the
 // first seed finds a method's learning rate, from the middle of the grid to
-// better neighbours, and the other seeds run only there. With `tune` runs of
-// their own, of that config and named "...-tune", find it, and all seeds run
-// there: where long runs are dear.
+// better neighbours, and the other seeds run only there.
 //
 // A method may narrow the grid for itself with the keys `stages` and `lr`.
 #pragma once
@@ -49,7 +46,6 @@ struct SweepSpec {
   int workers = 1;
   int jobs = 1;
   bool climb = false;
-  std::vector<std::string> tune;  // "a.b=c", of the runs that only tune
 };
 
 struct SweepRun {
@@ -67,12 +63,7 @@ absl::StatusOr<SweepSpec> ReadSweepSpec(const std::string& path);
 std::string RunName(const std::string& method, int stages,
                     const std::string& lr, const std::string& seed);
 
-// The run that says how good a learning rate is while climbing.
-std::string TuningRunName(const SweepSpec& spec, const SweepMethod& method,
-                          int stages, const std::string& lr);
-
-// The whole grid, in an order that shows something early: runs that only tune,
-// then seed by seed.
+// The whole grid, in an order that shows something early: seed by seed.
 std::vector<SweepRun> RunsOf(const SweepSpec& spec);
 
 }  // namespace gimbal::cli

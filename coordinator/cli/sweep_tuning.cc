@@ -13,14 +13,12 @@ namespace {
 double MeanFinalLoss(const SweepSpec& spec, const SweepMethod& method,
                      int stages, const std::string& lr,
                      const SweepRecords& records) {
-  if (spec.climb) {
-    const auto record = records.find(TuningRunName(spec, method, stages, lr));
-    return record == records.end() ? INFINITY : FinalLoss(record->second.rows);
-  }
   double sum = 0;
   int runs = 0;
-  for (const std::string& seed : spec.seeds) {
-    const auto record = records.find(RunName(method.name, stages, lr, seed));
+  const size_t seeds = spec.climb ? 1 : spec.seeds.size();
+  for (size_t i = 0; i < seeds; ++i) {
+    const auto record =
+        records.find(RunName(method.name, stages, lr, spec.seeds[i]));
     if (record == records.end()) continue;
     sum += FinalLoss(record->second.rows);
     ++runs;
@@ -53,7 +51,8 @@ Climb ClimbOf(const SweepSpec& spec, const SweepMethod& method, int stages,
     size_t next = best;
     for (size_t i = low; i <= high; ++i) {
       climb.tried.insert(lrs[i]);
-      const std::string name = TuningRunName(spec, method, stages, lrs[i]);
+      const std::string name =
+          RunName(method.name, stages, lrs[i], spec.seeds.front());
       done = done && (records.contains(name) || failed.contains(name));
       const double loss = MeanFinalLoss(spec, method, stages, lrs[i], records);
       if (loss < least) {
@@ -95,7 +94,7 @@ std::vector<SweepRun> WantedRuns(const SweepSpec& spec,
     for (const int stages : method.stages) {
       const Climb climb = ClimbOf(spec, method, stages, records, failed);
       for (const std::string& lr : climb.tried) {
-        wanted.insert(TuningRunName(spec, method, stages, lr));
+        wanted.insert(RunName(method.name, stages, lr, spec.seeds.front()));
       }
       if (climb.top.empty()) continue;
       for (const std::string& seed : spec.seeds) {

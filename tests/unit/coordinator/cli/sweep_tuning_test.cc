@@ -96,25 +96,6 @@ TEST(SweepTuning, ADivergedRunIsNotTheBest) {
   EXPECT_THAT(Missing(Spec(true), records), ElementsAre("2.5e-4-s1"));
 }
 
-TEST(SweepTuning, RunsOfTheirOwnTuneAndAllSeedsFollow) {
-  SweepSpec spec = Spec(true);
-  spec.tune = {"run.steps=100"};
-  EXPECT_THAT(
-      Missing(spec, {}),
-      UnorderedElementsAre("5e-4-s1-tune", "1e-3-s1-tune", "2e-3-s1-tune"));
-  EXPECT_EQ(RunsOf(spec).front().overrides.back(), "run.steps=100");
-  SweepRecords records;
-  Put(&records, "5e-4-s1-tune", 3);
-  Put(&records, "1e-3-s1-tune", 1);
-  Put(&records, "2e-3-s1-tune", 2);
-  EXPECT_THAT(Missing(spec, records), ElementsAre("1e-3-s1", "1e-3-s2"));
-  Put(&records, "1e-3-s1", 9);
-  EXPECT_EQ(BestLr(spec, spec.methods[0], 1, records), "1e-3");
-
-  spec.methods[0].lrs = {"1e-3"};  // nothing to tune
-  EXPECT_THAT(Missing(spec, {}), ElementsAre("1e-3-s1"));
-}
-
 TEST(SweepTuning, WithoutClimbingTheMeanOfTheSeedsDecides) {
   SweepRecords records;
   Put(&records, "1e-3-s1", 1);
