@@ -65,6 +65,7 @@ absl::Status RunController::Open() {
   GIMBAL_RETURN_IF_ERROR(TakeUpGuards(history));
   GIMBAL_RETURN_IF_ERROR(RestartFromNewest());
   recoveries_ = history.recoveries;
+  had_a_life_ = history.generation > 0;
   // What workers hold reaches back to the newest checkpoint, no further.
   if (history.newest_committed > committed_.value_or(0)) {
     takes_holdings_ = false;

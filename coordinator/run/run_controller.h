@@ -242,6 +242,9 @@ class RunController {
                                             base::SteadyTime now);
   absl::StatusOr<v1::CommandResponse> Stop(const std::string& who,
                                            base::SteadyTime now);
+  absl::StatusOr<v1::CommandResponse> StopPending(const std::string& who,
+                                                  base::SteadyTime now);
+  void StopAfter(int64_t until, const std::string& who);
   absl::StatusOr<v1::CommandResponse> Refresh(const v1::CommandRequest& request,
                                               const std::string& who);
   absl::StatusOr<v1::CommandResponse> Trace(int64_t every,
@@ -311,6 +314,8 @@ class RunController {
   int64_t final_;
   std::optional<int64_t> stop_at_;
   std::optional<base::SteadyTime> stop_deadline_;  // of its checkpoint
+  std::optional<std::string> stop_asked_;          // while PENDING; by whom
+  bool had_a_life_ = false;  // under an earlier coordinator
   std::set<int64_t> requested_snapshots_;
   StandingOrder order_;
   // A stage that was lost together with an earlier coordinator may have begun

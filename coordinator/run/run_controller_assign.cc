@@ -103,6 +103,7 @@ void RunController::AssignWhenReady(base::SteadyTime now) {
     if (!taken.ok()) return Fail(taken.ToString());
     TakeUpHoldings(alive);
     TakeUpOrder(alive, now);
+    if (exit_code_.has_value()) return;
   }
   const std::vector<int64_t> before = slots_;
   slots_ = FillSlots(slots_, alive);

@@ -76,7 +76,9 @@ void RunController::TakeUpOrder(const std::vector<int64_t>& alive,
   });
   if (!held) {
     PutTraceInForce(setup_.config.trace().every(), "trace.every");
-    return PutInForce({});
+    PutInForce({});
+    if (stop_asked_) EndEarly(absl::StrCat("nobody holds it: ", *stop_asked_));
+    return;
   }
   switch (order_.verb) {
     case v1::CommandRequest::VERB_PAUSE:
@@ -96,6 +98,8 @@ void RunController::TakeUpOrder(const std::vector<int64_t>& alive,
     default:
       break;
   }
+  if (!stop_asked_ || order_.ends_the_run()) return;
+  StopAfter(until_, *stop_asked_);
 }
 
 absl::StatusOr<v1::CommandResponse> RunController::Pause(
@@ -195,27 +199,55 @@ absl::StatusOr<v1::CommandResponse> RunController::Stop(const std::string& who,
     return absl::FailedPreconditionError(
         absl::StrCat("stop: the run has ended: ", machine_.reason()));
   }
-  if (machine_.state() == v1::RUN_STATE_DRAINING) return Drain(who, now);
-  if (!RequireTraining("stop").ok()) {
+  if (machine_.state() == v1::RUN_STATE_PENDING) return StopPending(who, now);
+  // A drain may wait for a worker that never comes.
+  if (!stop_deadline_) stop_deadline_ = now + GraceOf(setup_.config);
+  if (!order_.ends_the_run()) {
+    const bool training = RequireTraining("stop").ok();
+    if (!training && until_ == committed_) {
+      EndEarly(absl::StrCat("nothing was done since: ", who));
+      return Response(until_, absl::StrCat("stopped at update ", until_));
+    }
+    StopAfter(until_, who);
+    // Otherwise once all stages are there again.
+    if (training) {
+      Transition(v1::RUN_STATE_DRAINING, who);
+      Progress(now);
+    }
+  }
+  return Response(order_.update,
+                  absl::StrCat("stops at update ", order_.update,
+                               " when its checkpoint is committed"));
+}
+
+// A run that never began ends at once. What an earlier life began may still be
+// held by workers, which are about to find this coordinator.
+absl::StatusOr<v1::CommandResponse> RunController::StopPending(
+    const std::string& who, base::SteadyTime now) {
+  if (!had_a_life_) {
     EndEarly(absl::StrCat("stopped while nothing was training: ", who));
     return Response(committed_.value_or(0),
                     "stopped at once: nothing was training");
   }
-  if (until_ + 1 < final_) {
-    stop_at_ = until_ + 1;
-    requested_snapshots_.insert(*stop_at_);
-    limit_ = *stop_at_;
-  } else {
-    limit_ = final_;
+  if (!stop_asked_) {
+    stop_asked_ = who;
+    stop_deadline_ = now + GraceOf(setup_.config);
   }
-  const int64_t last = stop_at_.value_or(final_);
-  stop_deadline_ = now + GraceOf(setup_.config);
-  PutInForce({.verb = v1::CommandRequest::VERB_STOP, .update = last});
-  effects_.Record(absl::StrCat("stops at update ", last), who, last);
-  Transition(v1::RUN_STATE_DRAINING, who);
-  Progress(now);
-  return Response(last, absl::StrCat("stops at update ", last,
-                                     " when its checkpoint is committed"));
+  return Response(committed_.value_or(0),
+                  "stops with a checkpoint once the workers are found that "
+                  "hold the run");
+}
+
+// The first update that nobody was told of yet, or the last one of all.
+void RunController::StopAfter(int64_t until, const std::string& who) {
+  stop_at_.reset();
+  limit_ = final_;
+  if (until + 1 < final_) {
+    stop_at_ = limit_ = until + 1;
+    requested_snapshots_.insert(*stop_at_);
+  }
+  PutInForce({.verb = v1::CommandRequest::VERB_STOP, .update = limit_});
+  effects_.Record(absl::StrCat("stops at update ", limit_), who, limit_);
 }
 
 absl::StatusOr<v1::CommandResponse> RunController::Refresh(

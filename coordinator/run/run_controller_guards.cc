@@ -27,10 +27,6 @@ void RunController::LeaveOut(LeftOut left_out, base::SteadyTime now) {
   effects_.Record(what, left_out.reason, left_out.first);
   void_rows_ = true;
   must_go_back_ = absl::StrCat(what, ": ", left_out.reason);
-  if (machine_.state() == v1::RUN_STATE_DRAINING) {
-    return EndEarly(absl::StrCat(*must_go_back_,
-                                 ", while the run ended; it goes on without"));
-  }
   if (Recovering()) return;
   if (!Transition(v1::RUN_STATE_RECOVERING, *must_go_back_)) return;
   waits_since_ = now;

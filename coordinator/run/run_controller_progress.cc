@@ -135,6 +135,8 @@ void RunController::CommitCheckpoints() {
 }
 
 void RunController::EndWhenDone() {
+  // Nobody has to come back for it.
+  if (stop_at_ && committed_ == stop_at_) return EndAtLastCheckpoint();
   if (!Training()) return;
   const int64_t last = stop_at_.value_or(final_);
   // Not before the guards have seen all rows: they may know better why.
@@ -148,8 +150,7 @@ void RunController::EndWhenDone() {
   }
   if (committed_ != last) return;
   for (int64_t worker : slots_) {
-    // A stop ends the run between two updates; otherwise the workers finish.
-    if (!stop_at_.has_value() && !finished_.contains(worker)) return;
+    if (!finished_.contains(worker)) return;
   }
   EndAtLastCheckpoint();
 }

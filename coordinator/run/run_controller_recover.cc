@@ -49,9 +49,6 @@ void RunController::Recover(int stage, const std::string& reason,
                             base::SteadyTime now) {
   if (exit_code_.has_value()) return;
   if (committed_ == stop_at_.value_or(final_)) return EndAtLastCheckpoint();
-  if (machine_.state() == v1::RUN_STATE_DRAINING) {
-    return EndEarly(absl::StrCat("lost a worker while it ended: ", reason));
-  }
   // Only those heard of from now on are known to have survived.
   alive_since_ = now;
   if (Recovering()) return;

@@ -27,7 +27,8 @@ std::vector<v1::RunState> Successors(v1::RunState from) {
       return {v1::RUN_STATE_RUNNING, v1::RUN_STATE_DRAINING,
               v1::RUN_STATE_RECOVERING};
     case v1::RUN_STATE_DRAINING:
-      return {v1::RUN_STATE_COMPLETED, v1::RUN_STATE_STOPPED};
+      return {v1::RUN_STATE_RECOVERING, v1::RUN_STATE_COMPLETED,
+              v1::RUN_STATE_STOPPED};
     case v1::RUN_STATE_RECOVERING:
       return {v1::RUN_STATE_ASSIGNING, v1::RUN_STATE_STOPPED,
               v1::RUN_STATE_COMPLETED, v1::RUN_STATE_WAITING_FOR_CAPACITY};

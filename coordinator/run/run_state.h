@@ -14,8 +14,8 @@
 // Ends: COMPLETED from RUNNING and DRAINING, and from PENDING and RECOVERING
 // when the newest checkpoint turns out to be the last one; STOPPED from
 // PENDING, ASSIGNING, CONNECTING, RECOVERING and DRAINING; FAILED from every
-// state that is no end. ASSIGNING and CONNECTING may also fall back to
-// RECOVERING.
+// state that is no end. ASSIGNING, CONNECTING and DRAINING may also fall back
+// to RECOVERING.
 #pragma once
 
 #include <string>

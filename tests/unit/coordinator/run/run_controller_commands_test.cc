@@ -270,28 +270,116 @@ TEST(RunControllerCommands, StopsAtOnceWhileNothingTrains) {
               StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
-TEST(RunControllerCommands, StopsAtOnceAtTheCheckpointThatThereIs) {
+TEST(RunControllerCommands, StopsAtOnceWhenNothingWasDoneSinceTheCheckpoint) {
   FakeCluster cluster(2, 2);
   Start(cluster, 2);
-  TrainToTheFirstCheckpoint(cluster);
+  ASSERT_THAT(cluster.Command(Request::VERB_PAUSE), IsOk());
+  cluster.RunAll();
+  ASSERT_OK_AND_ASSIGN(const auto checkpoint,
+                       cluster.Command(Request::VERB_CHECKPOINT));
+  cluster.RunAll();
+  ASSERT_EQ(*cluster.effects.committed.rbegin(), checkpoint.update());
   cluster.Kill(1);
   ASSERT_EQ(cluster.run->state(), v1::RUN_STATE_RECOVERING);
-  ASSERT_OK_AND_ASSIGN(const auto response,
-                       cluster.Command(Request::VERB_STOP));
-  EXPECT_EQ(response.update(), 10);
+  ASSERT_THAT(cluster.Command(Request::VERB_STOP), IsOk());
   EXPECT_EQ(cluster.run->exit_code(), 4);
 }
 
-TEST(RunControllerCommands, ALossWhileStoppingEndsAtTheNewestCheckpoint) {
-  for (const bool checkpoint : {false, true}) {
-    FakeCluster cluster(2, 2);
-    Start(cluster, 2);
-    if (checkpoint) TrainToTheFirstCheckpoint(cluster);
-    ASSERT_THAT(cluster.Command(Request::VERB_STOP), IsOk());
-    cluster.Kill(1);
-    EXPECT_EQ(cluster.run->exit_code(), checkpoint ? 4 : 3);
+// What a lost worker did not tell of in time is to lose nothing: somebody takes
+// its stages over, and the checkpoint is made.
+class StopAndLoss : public ::testing::TestWithParam<bool> {
+ protected:
+  StopAndLoss() {
+    Start(cluster_, 2);
+    if (GetParam()) TrainToTheFirstCheckpoint(cluster_);
+    Train(cluster_, 3);
+    rows_ = cluster_.effects.rows.size();
   }
+
+  void ComeBackAndExpectTheCheckpoint(int64_t update) {
+    EXPECT_FALSE(cluster_.run->exit_code().has_value());
+    cluster_.now += std::chrono::milliseconds(10);
+    cluster_.Heartbeat(2);
+    cluster_.Join();
+    cluster_.RunAll();
+    EXPECT_EQ(cluster_.run->exit_code(), 4)
+        << cluster_.run->Status(cluster_.now).DebugString();
+    EXPECT_GT(update, static_cast<int64_t>(rows_));
+    EXPECT_EQ(*cluster_.effects.committed.rbegin(), update);
+    EXPECT_EQ(cluster_.effects.rows.back().step, update);
+  }
+
+  void ExpectTheEndAfterTheGrace() {
+    for (int i = 0; i < 200 && !cluster_.run->exit_code(); ++i) {
+      Wait(cluster_, 1, {2});
+      EXPECT_FALSE(i < 100 && cluster_.run->exit_code().has_value());
+    }
+    EXPECT_EQ(cluster_.run->exit_code(), GetParam() ? 4 : 3);
+    EXPECT_THAT(cluster_.run->Status(cluster_.now).reason(),
+                HasSubstr("cluster.grace"));
+  }
+
+  FakeCluster cluster_{2, 2};
+  size_t rows_ = 0;
+};
+
+TEST_P(StopAndLoss, ALossWhileStopping) {
+  ASSERT_OK_AND_ASSIGN(const auto stop, cluster_.Command(Request::VERB_STOP));
+  cluster_.Kill(1);
+  ComeBackAndExpectTheCheckpoint(stop.update());
 }
+
+TEST_P(StopAndLoss, ALossWhileStoppingThatNobodyMakesGood) {
+  ASSERT_THAT(cluster_.Command(Request::VERB_STOP), IsOk());
+  cluster_.Kill(1);
+  ExpectTheEndAfterTheGrace();
+}
+
+TEST_P(StopAndLoss, AStopWhileRecovering) {
+  cluster_.Kill(1);
+  ASSERT_EQ(cluster_.run->state(), v1::RUN_STATE_RECOVERING);
+  ASSERT_OK_AND_ASSIGN(const auto stop, cluster_.Command(Request::VERB_STOP));
+  ASSERT_OK_AND_ASSIGN(const auto again, cluster_.Command(Request::VERB_STOP));
+  EXPECT_EQ(again.update(), stop.update());
+  ComeBackAndExpectTheCheckpoint(stop.update());
+}
+
+TEST_P(StopAndLoss, AStopWhileRecoveringThatNobodyMakesGood) {
+  cluster_.Kill(1);
+  ASSERT_THAT(cluster_.Command(Request::VERB_STOP), IsOk());
+  ExpectTheEndAfterTheGrace();
+}
+
+TEST_P(StopAndLoss, ALossWhileDraining) {
+  ASSERT_OK_AND_ASSIGN(const auto drain, cluster_.Command(Request::VERB_DRAIN));
+  cluster_.Kill(1);
+  ComeBackAndExpectTheCheckpoint(drain.update());
+}
+
+TEST_P(StopAndLoss, AStopOfADrainThatWaitsForAWorker) {
+  ASSERT_THAT(cluster_.Command(Request::VERB_DRAIN), IsOk());
+  cluster_.Kill(1);
+  Wait(cluster_, 200, {2});
+  EXPECT_FALSE(cluster_.run->exit_code().has_value());
+  ASSERT_THAT(cluster_.Command(Request::VERB_STOP), IsOk());
+  ExpectTheEndAfterTheGrace();
+}
+
+// The checkpoint of the stop is there already when the worker is lost.
+TEST_P(StopAndLoss, NobodyIsWaitedForOnceTheCheckpointIsMade) {
+  ASSERT_OK_AND_ASSIGN(const auto stop, cluster_.Command(Request::VERB_STOP));
+  while (cluster_.Step(0) || cluster_.Step(1)) {
+  }
+  while (cluster_.WriteSnapshot(1)) {
+  }
+  cluster_.Kill(1);
+  while (cluster_.WriteSnapshot(2)) {
+  }
+  EXPECT_EQ(cluster_.run->exit_code(), 4);
+  EXPECT_EQ(*cluster_.effects.committed.rbegin(), stop.update());
+}
+
+INSTANTIATE_TEST_SUITE_P(ACheckpointIsThere, StopAndLoss, ::testing::Bool());
 
 TEST(RunControllerCommands, CommandsSayWhyTheyAreRefused) {
   FakeCluster cluster(2, 2);

@@ -72,6 +72,8 @@ const Event kEvents[] = {
        Say(c, LastWorker(c), v1::WorkerFailure::KIND_REPLAY);
      }},
     {"the coordinator is lost", [](FakeCluster& c) { c.Revive(); }},
+    {"the run is to stop",
+     [](FakeCluster& c) { (void)c.Command(v1::CommandRequest::VERB_STOP); }},
 };
 
 RunSetup GuardedSetup(int keep_every) {
@@ -96,8 +98,20 @@ void RemoveTheGivenUp(FakeCluster& cluster) {
   });
 }
 
+// It was stopped, which lost nothing; others take it up.
+void Resume(FakeCluster& cluster) {
+  const auto& committed = cluster.effects.committed;
+  EXPECT_EQ(cluster.run->exit_code(), committed.empty() ? 3 : 4);
+  if (!committed.empty()) {
+    EXPECT_EQ(cluster.effects.rows.back().step, *committed.rbegin());
+  }
+  cluster.workers.clear();
+  cluster.Revive();
+}
+
 void Finish(FakeCluster& cluster) {
-  for (int i = 0; i < 50 && !cluster.run->exit_code().has_value(); ++i) {
+  for (int i = 0; i < 50 && cluster.run->exit_code() != 0; ++i) {
+    if (cluster.run->exit_code().has_value()) Resume(cluster);
     RemoveTheGivenUp(cluster);
     while (cluster.workers.size() < kStages) cluster.Join();
     for (const auto& [id, worker] : std::map(cluster.workers)) {

@@ -300,6 +300,47 @@ TEST(RunController, AStopThatOutlivesTheCoordinatorKeepsItsGrace) {
               HasSubstr("cluster.grace"));
 }
 
+// A worker that was asked to end while there was no coordinator hands it on
+// before the others have come.
+TEST(RunController, AStopBeforeTheWorkersAreFoundMakesACheckpoint) {
+  FakeCluster cluster(2, 2);
+  Start(cluster, 2);
+  TrainToTheFirstCheckpoint(cluster);
+  auto lost = cluster.workers.extract(2);
+  cluster.Revive();
+  ASSERT_EQ(cluster.run->state(), v1::RUN_STATE_PENDING);
+  ASSERT_THAT(cluster.Command(Request::VERB_STOP), IsOk());
+  cluster.Join();
+  cluster.RunAll();
+  EXPECT_EQ(cluster.run->exit_code(), 4);
+  EXPECT_GT(*cluster.effects.committed.rbegin(), 12);
+}
+
+TEST(RunController, AStopOfWhatNobodyHoldsEndsAtOnceAtTheCheckpoint) {
+  FakeCluster cluster(2, 2);
+  Start(cluster, 2);
+  TrainToTheFirstCheckpoint(cluster);
+  cluster.workers.clear();
+  cluster.Revive();
+  ASSERT_THAT(cluster.Command(Request::VERB_STOP), IsOk());
+  EXPECT_FALSE(cluster.run->exit_code().has_value());
+  cluster.Join();
+  cluster.Join();
+  EXPECT_EQ(cluster.run->exit_code(), 4);
+  EXPECT_THAT(cluster.effects.committed, ElementsAre(10));
+}
+
+TEST(RunController, AStopIsNotHeldUpByWorkersThatNeverCome) {
+  FakeCluster cluster(2, 2);
+  Start(cluster, 2);
+  TrainToTheFirstCheckpoint(cluster);
+  cluster.workers.clear();
+  cluster.Revive();
+  ASSERT_THAT(cluster.Command(Request::VERB_STOP), IsOk());
+  cluster.Advance(200);
+  EXPECT_EQ(cluster.run->exit_code(), 4);
+}
+
 // Whoever started all of it again wants it to go on.
 TEST(RunController, AnOrderThatNobodyHasLivedThroughIsNone) {
   for (const auto verb :

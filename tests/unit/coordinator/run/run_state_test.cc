@@ -13,11 +13,14 @@ using ::testing::HasSubstr;
 
 TEST(RunStateMachine, GoesTheUsualWay) {
   RunStateMachine machine;
-  for (v1::RunState state : {v1::RUN_STATE_ASSIGNING, v1::RUN_STATE_CONNECTING,
-                             v1::RUN_STATE_RUNNING, v1::RUN_STATE_PAUSED,
-                             v1::RUN_STATE_RUNNING, v1::RUN_STATE_RECOVERING,
-                             v1::RUN_STATE_ASSIGNING, v1::RUN_STATE_CONNECTING,
-                             v1::RUN_STATE_RUNNING, v1::RUN_STATE_COMPLETED}) {
+  for (v1::RunState state :
+       {v1::RUN_STATE_ASSIGNING, v1::RUN_STATE_CONNECTING,
+        v1::RUN_STATE_RUNNING, v1::RUN_STATE_PAUSED, v1::RUN_STATE_RUNNING,
+        v1::RUN_STATE_RECOVERING, v1::RUN_STATE_ASSIGNING,
+        v1::RUN_STATE_CONNECTING, v1::RUN_STATE_RUNNING, v1::RUN_STATE_DRAINING,
+        v1::RUN_STATE_RECOVERING, v1::RUN_STATE_ASSIGNING,
+        v1::RUN_STATE_CONNECTING, v1::RUN_STATE_RUNNING,
+        v1::RUN_STATE_COMPLETED}) {
     EXPECT_FALSE(machine.ended());
     ASSERT_THAT(machine.Transition(state, "because"), IsOk());
     EXPECT_EQ(machine.state(), state);
