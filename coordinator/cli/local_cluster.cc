@@ -13,8 +13,6 @@
 #include "absl/strings/str_split.h"
 #include "common/base/status_macros.h"
 #include "common/io/file.h"
-#include "common/net/address.h"
-#include "coordinator/cli/admin_client.h"
 #include "coordinator/cli/exit_code.h"
 
 namespace gimbal::cli {
@@ -22,22 +20,14 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr base::Seconds kLongStart(5);
 // A worker that the coordinator has given up and that has not registered again
 // after this is hung. One that was never there may still be loading its
 // libraries, and after a coordinator's restart all have to find it.
 constexpr base::Seconds kAway(2);
 constexpr base::Seconds kNeverCame(60);
-constexpr base::Seconds kFindsAgain(8);
 // Between two answers: after a longer silence (a machine that slept) nothing is
 // concluded from the first one.
 constexpr base::Seconds kLongSilence(3);
-constexpr base::Seconds kShortLife(5);
-// A coordinator that has answered nothing for so long is hung, unless nobody
-// has asked it in between (the whole job was stopped).
-constexpr base::Seconds kNoAnswer(30);
-constexpr base::Seconds kNotAsked(10);
-constexpr int kMaxShortLives = 6;
 // From the end of the first worker to that of the coordinator, which has a
 // checkpoint's last files to write at most.
 constexpr base::Seconds kEndGrace(60);
@@ -45,17 +35,15 @@ constexpr int kTailLines = 8;
 
 base::SteadyTime Now() { return base::Clock::Real().Now(); }
 
-// A process of the run that ends so was told to: the run is over.
-bool IsRunsEnd(int code) {
+}  // namespace
+
+bool LocalCluster::IsRunsEnd(int code) {
   return code == kDone || code == kRunFailed || code == kInterrupted;
 }
 
-// 0.1 s after the first early end, doubled for each further one.
-milliseconds Backoff(int short_lives) {
-  return milliseconds(100 << std::clamp(short_lives - 1, 0, 5));
+milliseconds LocalCluster::Backoff(int times) {
+  return milliseconds(100 << std::clamp(times - 1, 0, 5));
 }
-
-}  // namespace
 
 std::string ProgramFolder() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path();
@@ -90,7 +78,7 @@ void LocalCluster::NoteLogBegin(const std::string& process) {
 absl::StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Start(
     const ClusterOptions& options) {
   std::unique_ptr<LocalCluster> cluster(new LocalCluster(options));
-  GIMBAL_RETURN_IF_ERROR(cluster->StartCoordinator());
+  GIMBAL_RETURN_IF_ERROR(cluster->StartFirstCoordinator());
   if (cluster->coordinator_exit()) return cluster;
   const int workers = options.workers + options.spares;
   cluster->workers_.resize(static_cast<size_t>(workers));
@@ -98,75 +86,6 @@ absl::StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Start(
     GIMBAL_RETURN_IF_ERROR(cluster->StartWorker(i, Now()));
   }
   return cluster;
-}
-
-absl::Status LocalCluster::StartCoordinator() {
-  const std::string& dir = options_.run_dir;
-  std::vector<std::string> argv = {options_.bin_dir + "/gimbal-coordinator",
-                                   "--config",
-                                   "/dev/stdin",
-                                   "--run-dir",
-                                   dir,
-                                   "--workers",
-                                   std::to_string(options_.workers),
-                                   "--log-level",
-                                   options_.log_level,
-                                   "--log-format",
-                                   options_.log_format};
-  if (options_.resume) argv.push_back("--resume");
-  // A second life has to be where the workers look for it.
-  if (!address_.empty()) {
-    argv.push_back("--listen");
-    argv.push_back(net::HostOf(options_.listen) +
-                   address_.substr(address_.rfind(':')));
-  }
-  // And where a browser looks for its page.
-  if (!http_address_.empty()) {
-    argv.push_back("--metrics-listen");
-    argv.push_back(http_address_);
-  }
-  NoteLogBegin("coordinator");
-  coordinator_started_ = Now();
-  unanswered_since_.reset();
-  GIMBAL_ASSIGN_OR_RETURN(
-      coordinator_,
-      ChildProcess::Start(argv, LogPath("coordinator"), options_.config));
-  return WaitUntilServing();
-}
-
-absl::Status LocalCluster::WaitUntilServing() {
-  const base::SteadyTime begin = Now();
-  base::SteadyTime told = begin;
-  while (true) {
-    const auto serving = ReadCoordinatorFile(options_.run_dir);
-    // Of another pid: left behind by a coordinator that was killed.
-    if (serving.ok() && serving->pid == coordinator_->pid()) {
-      address_ = serving->address;
-      http_address_ = serving->metrics_address;
-      return absl::OkStatus();
-    }
-    if (const std::optional<int> code = coordinator_->Poll()) {
-      // Killed, and not the first one: Supervise starts it again.
-      const bool killed = *code > 128 && !address_.empty();
-      if (killed || IsRunsEnd(*code)) return absl::OkStatus();
-      const std::string what =
-          absl::StrCat("the coordinator ended with exit code ", *code,
-                       " before it served; ", LogTail("coordinator"));
-      return *code == kBadUsage ? absl::FailedPreconditionError(what)
-                                : absl::InternalError(what);
-    }
-    if (Now() - told >= kLongStart) {
-      told = Now();
-      const auto seconds =
-          std::chrono::duration_cast<std::chrono::seconds>(told - begin);
-      options_.notice(absl::StrCat("the coordinator reads the data and the ",
-                                   "checkpoint, ", seconds.count(),
-                                   " s so far"));
-    }
-    if (options_.wait(milliseconds(10))) {
-      return absl::CancelledError("interrupted before the run began");
-    }
-  }
 }
 
 absl::Status LocalCluster::StartWorker(int index, base::SteadyTime now) {
@@ -202,43 +121,9 @@ absl::Status LocalCluster::StartWorker(int index, base::SteadyTime now) {
   return absl::OkStatus();
 }
 
-std::optional<int> LocalCluster::coordinator_exit() {
-  const std::optional<int> code = coordinator_->Poll();
-  // Ended by a signal, so not by its own decision; before it served nobody
-  // waits for it.
-  const bool killed = code && *code > 128 && !address_.empty() && !finished_;
-  return killed ? std::nullopt : code;
-}
-
-// It finds the run in its folder, and the workers, which still hold their
-// stages, find it.
-absl::Status LocalCluster::ReviveCoordinator(base::SteadyTime now) {
-  const std::optional<int> code = coordinator_->Poll();
-  if (!code) return absl::OkStatus();
-  const bool early = now - coordinator_started_ < kShortLife;
-  coordinator_short_lives_ = early ? coordinator_short_lives_ + 1 : 1;
-  if (coordinator_short_lives_ > kMaxShortLives) {
-    return absl::InternalError(absl::StrCat(
-        "the coordinator ended ", kMaxShortLives, " times right after its ",
-        "start, last with exit code ", *code, "; ", LogTail("coordinator")));
-  }
-  options_.notice(absl::StrCat("the coordinator ended with exit code ", *code,
-                               "; starts again"));
-  if (options_.wait(Backoff(coordinator_short_lives_))) {
-    return absl::CancelledError("interrupted without a coordinator");
-  }
-  options_.resume = true;
-  // They have to find the new one first.
-  for (Worker& worker : workers_) {
-    worker.patience = std::max(worker.patience, kFindsAgain);
-  }
-  noted_.reset();
-  return StartCoordinator();
-}
-
 absl::Status LocalCluster::Supervise(base::SteadyTime now) {
   if (coordinator_exit()) return absl::OkStatus();
-  GIMBAL_RETURN_IF_ERROR(ReviveCoordinator(now));
+  GIMBAL_RETURN_IF_ERROR(SuperviseCoordinator(now));
   for (int i = 0; i < static_cast<int>(workers_.size()); ++i) {
     Worker& worker = workers_[i];
     if (worker.ended) {
@@ -275,6 +160,7 @@ absl::Status LocalCluster::Supervise(base::SteadyTime now) {
 void LocalCluster::NoteStatus(const v1::GetStatusResponse& status,
                               base::SteadyTime now) {
   unanswered_since_.reset();
+  if (!serving_) return;  // it has yet to hear of them
   const bool silence = !noted_ || now - *noted_ > kLongSilence;
   noted_ = now;
   std::set<int64_t> pids;
@@ -295,18 +181,6 @@ void LocalCluster::NoteStatus(const v1::GetStatusResponse& status,
     worker.process->Signal(SIGKILL);
     worker.absent_since = now;
   }
-}
-
-void LocalCluster::NoteNoAnswer(base::SteadyTime now) {
-  const bool asked = unanswered_ && now - *unanswered_ < kNotAsked;
-  unanswered_ = now;
-  if (!unanswered_since_ || !asked) unanswered_since_ = now;
-  if (now - *unanswered_since_ < kNoAnswer) return;
-  unanswered_since_.reset();
-  options_.notice(
-      absl::StrCat("the coordinator hangs: it has not answered for ",
-                   kNoAnswer.count(), " s; kills it"));
-  coordinator_->Signal(SIGKILL);
 }
 
 absl::Status LocalCluster::CheckEnd(int index, base::SteadyTime now) {
@@ -335,7 +209,7 @@ void LocalCluster::Finish(base::Seconds grace) {
   for (Worker& worker : workers_) {
     if (worker.process) worker.process->Kill();
   }
-  coordinator_->Kill();
+  if (coordinator_) coordinator_->Kill();
   finished_ = true;
 }
 

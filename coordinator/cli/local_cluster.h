@@ -10,9 +10,10 @@
 //
 // Processes that die are started again with a growing pause; a worker that
 // hangs, so that the coordinator has given it up, is killed first, and so is a
-// coordinator that does not answer. How often a stage may be restarted is the
-// coordinator's decision. Not thread-safe; start it on the main thread (see
-// child_process.h).
+// coordinator that does not answer. A later life of the coordinator that cannot
+// start (its disk is full, its port taken) is tried again for a minute. How
+// often a stage may be restarted is the coordinator's decision. Not
+// thread-safe; start it on the main thread (see child_process.h).
 #pragma once
 
 #include <chrono>
@@ -48,7 +49,8 @@ struct ClusterOptions {
   std::string stop_signals;  // names, separated by commas
   // Told of what takes long, and of every worker that is started again.
   std::function<void(const std::string&)> notice;
-  // Waits so long, or less; true when somebody wants the program to end.
+  // Waits so long, or less; true when somebody wants the program to end before
+  // the run has begun.
   std::function<bool(std::chrono::milliseconds)> wait;
 };
 
@@ -73,15 +75,20 @@ class LocalCluster {
   // Kills workers of this cluster that the coordinator does not know any more.
   void NoteStatus(const v1::GetStatusResponse& status, base::SteadyTime now);
 
-  // Kills a coordinator that has not answered for half a minute.
+  // Kills a coordinator that has not answered for half a minute, whether it
+  // has served yet or not: one that reads for long answers meanwhile.
   void NoteNoAnswer(base::SteadyTime now);
 
   // host:port of the coordinator's HTTP port; empty before it served.
   const std::string& http_address() const { return http_address_; }
 
-  // Not set while a coordinator that was killed is to be started again.
+  // Not set while a coordinator that was killed, or a later life that could
+  // not start yet, is to be started again.
   std::optional<int> coordinator_exit();
-  void SignalCoordinator(int signal) { coordinator_->Signal(signal); }
+  bool serving() const { return serving_; }
+  void SignalCoordinator(int signal) {
+    if (coordinator_) coordinator_->Signal(signal);
+  }
 
   // Ends everything: asks the workers to leave, waits up to `grace` for them,
   // then kills what is left. Returns in bounded time.
@@ -103,21 +110,43 @@ class LocalCluster {
   };
 
   explicit LocalCluster(const ClusterOptions& options) : options_(options) {}
-  absl::Status StartCoordinator();
-  absl::Status WaitUntilServing();
+  // A process of the run that ends so was told to: the run is over.
+  static bool IsRunsEnd(int code);
+  // 0.1 s the first time, doubled for each further one.
+  static std::chrono::milliseconds Backoff(int times);
   absl::Status StartWorker(int index, base::SteadyTime now);
   absl::Status CheckEnd(int index, base::SteadyTime now);
-  absl::Status ReviveCoordinator(base::SteadyTime now);
+
+  // local_cluster_coordinator.cc
+  absl::Status StartFirstCoordinator();
+  absl::Status StartCoordinator(base::SteadyTime now);
+  void NoteServing(base::SteadyTime now);
+  absl::Status DidNotServe(int code) const;
+  absl::Status SuperviseCoordinator(base::SteadyTime now);
+  // How long to wait before the next life; an error: there is none.
+  absl::StatusOr<std::chrono::milliseconds> NoteKilled(int code,
+                                                       base::SteadyTime now);
+  absl::StatusOr<std::chrono::milliseconds> NoteFailedStart(
+      int code, base::SteadyTime now);
+
   std::string LogPath(const std::string& process) const;
   // What earlier processes logged does not tell why this one ended.
   void NoteLogBegin(const std::string& process);
 
+  static constexpr base::Seconds kShortLife{5};
+  static constexpr int kMaxShortLives = 6;
+
   ClusterOptions options_;
   std::string address_;
   std::string http_address_;
-  std::optional<ChildProcess> coordinator_;
+  std::optional<ChildProcess> coordinator_;  // none between two lives
+  bool serving_ = false;
   base::SteadyTime coordinator_started_;
+  base::SteadyTime coordinator_restart_at_;
+  base::SteadyTime told_;  // that the start takes long
   int coordinator_short_lives_ = 0;
+  int failed_starts_ = 0;  // in a row
+  base::SteadyTime failing_since_;
   bool finished_ = false;
   std::vector<Worker> workers_;
   std::optional<base::SteadyTime> noted_;

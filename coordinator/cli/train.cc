@@ -38,6 +38,18 @@ constexpr base::Seconds kWorkerGrace(10);
 
 base::SteadyTime Now() { return base::Clock::Real().Now(); }
 
+// Signals that the config says end nothing.
+std::set<int> IgnoredSignals(const v1::RunConfig& config) {
+  std::set<int> ignored;
+  for (const std::string_view name : base::kStopSignals) {
+    ignored.insert(*base::StopSignal(name));
+  }
+  for (const std::string& name : config.cluster().stop_signals()) {
+    ignored.erase(*base::StopSignal(name));
+  }
+  return ignored;
+}
+
 // What the coordinator has refused to run leaves no folder behind.
 void TakeBack(const std::string& run_dir, bool made) {
   std::error_code error;
@@ -118,14 +130,8 @@ class Watch {
         cluster_(cluster),
         client_(cluster.address(), plan.credentials),
         stop_patience_(base::SecondsOf(plan.config.cluster().grace()) +
-                       kStopSlack) {
-    for (const std::string_view name : base::kStopSignals) {
-      ignored_.insert(*base::StopSignal(name));
-    }
-    for (const std::string& name : plan.config.cluster().stop_signals()) {
-      ignored_.erase(*base::StopSignal(name));
-    }
-  }
+                       kStopSlack),
+        ignored_(IgnoredSignals(plan.config)) {}
 
   // The coordinator's exit code; empty when the run had to be killed.
   std::optional<int> Run() {
@@ -133,19 +139,20 @@ class Watch {
       if (const auto code = cluster_.coordinator_exit()) return code;
       if (const absl::Status status = cluster_.Supervise(Now()); !status.ok()) {
         Fail(status);
-        interrupted_ = absl::IsCancelled(status);
+        interrupted_ = stop_deadline_.has_value();
         return std::nullopt;
       }
       const auto status = client_.GetStatus();
       if (status.ok()) {
-        display_.Show(*status, Now());
+        if (cluster_.serving()) display_.Show(*status, Now());
         cluster_.NoteStatus(*status, Now());
       } else {
         cluster_.NoteNoAnswer(Now());
+        // The next one may not know of it.
+        stop_agreed_ = false;
       }
       if (Stops(signals_.Wait(kTick)) && !Stop()) return std::nullopt;
-      // The coordinator may have been killed before it had heard of it.
-      if (stop_deadline_ && !stop_agreed_) AskToStop();
+      if (stop_deadline_ && !stop_agreed_ && status.ok()) AskToStop();
       if (stop_deadline_ && Now() > *stop_deadline_) {
         display_.Note(absl::StrCat("the run does not end within ",
                                    stop_patience_.count(), " s: killing it"));
@@ -165,11 +172,13 @@ class Watch {
   // False at the second request, which kills.
   bool Stop() {
     if (stop_deadline_) {
+      if (Now() - asked_ < base::kSameRequest) return true;
       display_.Note("killed");
       return false;
     }
+    asked_ = Now();
     stop_deadline_ =
-        Now() +
+        asked_ +
         std::chrono::duration_cast<base::SteadyTime::duration>(stop_patience_);
     display_.Note("stopping with a checkpoint; ^C again kills the run");
     AskToStop();
@@ -189,8 +198,9 @@ class Watch {
   LocalCluster& cluster_;
   AdminClient client_;
   const base::Seconds stop_patience_;
-  std::set<int> ignored_;  // signals that do not end the run
+  const std::set<int> ignored_;
   bool interrupted_ = false;
+  base::SteadyTime asked_;
   std::optional<base::SteadyTime> stop_deadline_;
   bool stop_agreed_ = false;  // by the coordinator
 };
@@ -233,6 +243,7 @@ int RunLocal(const TrainOptions& options, const SignalQueue& signals) {
   }
   std::fflush(stdout);
   Display display(Display::OnTerminal(), options.log_every);
+  const std::set<int> ignored = IgnoredSignals(plan->config);
   const auto cluster = LocalCluster::Start(
       {.bin_dir = ProgramFolder(),
        .run_dir = plan->run_dir,
@@ -251,7 +262,8 @@ int RunLocal(const TrainOptions& options, const SignalQueue& signals) {
        .notice = [&](const std::string& text) { display.Note(text); },
        .wait =
            [&](std::chrono::milliseconds most) {
-             return IsStop(signals.Wait(most));
+             const int signal = signals.Wait(most);
+             return IsStop(signal) && !ignored.contains(signal);
            }});
   if (!cluster.ok()) {
     const int code = Fail(cluster.status());

@@ -222,6 +222,77 @@ TEST_F(LocalClusterTest, AKilledCoordinatorIsStartedAgain) {
               AllOf(HasSubstr("--resume"), HasSubstr("--listen 127.0.0.1:5")));
 }
 
+// The first one serves; later ones do what `later` says.
+std::string FirstLife(const std::string& lives, const std::string& serve,
+                      const std::string& later) {
+  return "echo >> " + lives + "\nif [ $(wc -l < " + lives +
+         ") -gt 1 ]; then\n" + later + "\nfi\n" + serve + "exec sleep 100\n";
+}
+
+// A disk that was full for some seconds once ended the run.
+TEST_F(LocalClusterTest, ALaterLifeThatCannotStartIsTriedAgain) {
+  const std::string lives = dir_ / "lives";
+  for (const int code : {1, 2}) {
+    Program("gimbal-coordinator",
+            FirstLife(lives, Serve(),
+                      "[ $(wc -l < " + lives +
+                          ") -gt 3 ] || { echo 'disk full'; exit " +
+                          std::to_string(code) + "; }"));
+    ASSERT_OK_AND_ASSIGN(const auto cluster, Start(1));
+    cluster->SignalCoordinator(SIGKILL);
+    const auto served_again = [&] {
+      return cluster->serving() && io::ReadFile(lives)->size() == 4;
+    };
+    EXPECT_THAT(SuperviseUntil(*cluster, served_again), IsOk());
+    EXPECT_EQ(cluster->coordinator_exit(), std::nullopt);
+    const size_t told = notices_.find("tries again for 60 s");
+    EXPECT_NE(told, std::string::npos) << notices_;
+    EXPECT_EQ(told, notices_.rfind("tries again for 60 s")) << "said once";
+    EXPECT_THAT(notices_, HasSubstr("disk full"));
+    notices_.clear();
+    std::filesystem::remove(lives);
+  }
+}
+
+TEST_F(LocalClusterTest, ALaterLifeThatNeverStartsEndsTheRun) {
+  Program("gimbal-coordinator",
+          FirstLife(dir_ / "lives", Serve(), "echo 'disk full'; exit 2"));
+  ASSERT_OK_AND_ASSIGN(const auto cluster, Start(1));
+  cluster->SignalCoordinator(SIGKILL);
+  const base::SteadyTime begin = now_;
+  EXPECT_THAT(
+      SuperviseUntil(*cluster, [] { return false; }),
+      StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("disk full")));
+  EXPECT_GT(now_ - begin, std::chrono::seconds(60));
+}
+
+// It was once waited for without limit, and dead workers stayed dead.
+TEST_F(LocalClusterTest, ALaterLifeThatHangsBeforeItServesIsKilled) {
+  const std::string lives = dir_ / "lives";
+  Program("gimbal-coordinator",
+          FirstLife(lives, Serve(),
+                    "[ $(wc -l < " + lives + ") -gt 2 ] || exec sleep 100"));
+  Program("gimbal-worker",
+          "echo $$ >> " + (dir_ / "starts") + "\nexec sleep 100\n");
+  ASSERT_OK_AND_ASSIGN(const auto cluster, Start(1));
+  cluster->SignalCoordinator(SIGKILL);
+  EXPECT_THAT(SuperviseUntil(*cluster,
+                             [&] { return io::ReadFile(lives)->size() == 2; }),
+              IsOk());
+  int pid = 0;
+  std::ifstream(dir_ / "starts") >> pid;
+  ASSERT_GT(pid, 0);
+  kill(pid, SIGKILL);
+  EXPECT_THAT(SuperviseUntil(*cluster, [&] { return Starts() == 2; }), IsOk());
+  EXPECT_FALSE(cluster->serving());
+  for (int i = 0; i < 32; ++i) {
+    cluster->NoteNoAnswer(now_ += std::chrono::seconds(1));
+  }
+  EXPECT_THAT(notices_, HasSubstr("the coordinator hangs"));
+  EXPECT_THAT(SuperviseUntil(*cluster, [&] { return cluster->serving(); }),
+              IsOk());
+}
+
 TEST_F(LocalClusterTest, AWorkerThatDiesIsStartedAgain) {
   Program("gimbal-worker", Count() + "[ $(wc -l < " + (dir_ / "starts") +
                                ") -gt 1 ] || kill -9 $$\nexec sleep 100\n");
