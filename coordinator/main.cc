@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/log_format.h"
 #include "common/base/stop_signals.h"
@@ -101,12 +102,16 @@ std::vector<std::string> Overrides(const Flags& flags) {
   return overrides;
 }
 
-// The first signal stops the run at a checkpoint, the second one ends at once.
+// The first request stops the run at a checkpoint, the second one ends at once.
 void StopOnSignals(const sigset_t& signals, Coordinator& coordinator) {
+  const auto now = [] { return base::Clock::Real().Now(); };
   int signal = 0;
   sigwait(&signals, &signal);
+  const base::SteadyTime asked = now();
   coordinator.RequestStop(absl::StrCat("signal ", sigabbrev_np(signal)));
-  sigwait(&signals, &signal);
+  do {
+    sigwait(&signals, &signal);
+  } while (now() - asked < base::kSameRequest);
   base::LogError("a second signal: ends without waiting for the checkpoint");
   std::_Exit(kInternalError);
 }

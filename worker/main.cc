@@ -29,9 +29,21 @@ constexpr std::chrono::seconds kEndGrace{5};
 std::atomic<int> signals_received = 0;
 static_assert(std::atomic<int>::is_always_lock_free);
 
-// Whatever the threads are blocked in, a second signal ends the process.
+std::atomic<int64_t> first_signal_ms = 0;
+static_assert(std::atomic<int64_t>::is_always_lock_free);
+
+// Whatever the threads are blocked in, a second request ends the process.
 void CountSignal(int) {
-  if (++signals_received > 1) _exit(kInternalError);
+  using std::chrono::milliseconds;
+  const int64_t now = std::chrono::duration_cast<milliseconds>(
+                          std::chrono::steady_clock::now().time_since_epoch())
+                          .count();
+  int64_t first = 0;
+  if (!first_signal_ms.compare_exchange_strong(first, now) &&
+      now - first >= milliseconds(gimbal::base::kSameRequest).count()) {
+    _exit(kInternalError);
+  }
+  ++signals_received;
 }
 
 void TakeSignals(const std::vector<std::string>& stop_signals) {

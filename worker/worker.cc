@@ -48,7 +48,7 @@ class StopRequest {
     last_ = status;
     base::LogWarning(absl::StrCat(
         "cannot stop the run yet: ", absl::string_view(status.message()),
-        "; asks again; a second signal ends this worker at once"));
+        "; asks again; one more signal ends this worker at once"));
   }
 
  private:
@@ -174,19 +174,16 @@ absl::StatusOr<int> Worker::Run() {
       about_ = {.run = about_.run};
       base::SetLogContext(about_);
     }
-    if (!Pause(refused ? kRetryPause : milliseconds(0))) {
-      return absl::CancelledError("interrupted");
-    }
+    if (refused) Pause(kRetryPause);
   }
 }
 
-bool Worker::Pause(milliseconds duration) {
+void Worker::Pause(milliseconds duration) {
   const base::SteadyTime end = base::Clock::Real().Now() + duration;
-  while (signals_ == 0 && base::Clock::Real().Now() < end) {
+  while (base::Clock::Real().Now() < end) {
     health_.Beat();
     std::this_thread::sleep_for(milliseconds(10));
   }
-  return signals_ == 0;
 }
 
 v1::RegisterRequest Worker::Registration() const {
@@ -220,9 +217,11 @@ absl::StatusOr<std::shared_ptr<SessionClient>> Worker::Register() {
   GIMBAL_ASSIGN_OR_RETURN(
       std::shared_ptr<SessionClient> session,
       SessionClient::Connect(options_.coordinator, credentials_, request,
-                             options_.patience, [this] {
+                             options_.patience, [&] {
                                health_.Beat();
-                               return signals_ > 0;
+                               // Who belongs to a run hands the request on to
+                               // its next coordinator.
+                               return first && signals_ > 0;
                              }));
   about_.run = session->registration().run_id();
   base::SetLogContext(about_);

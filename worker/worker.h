@@ -56,8 +56,9 @@ class Worker {
 
   // Registers and works until the coordinator ends the run; returns the
   // process's exit code. After a signal the coordinator is asked, until it has
-  // heard, to stop the run at a checkpoint. The assignment may still be at work
-  // when this returns; destruction waits for it.
+  // heard, to stop the run at a checkpoint; one that is not there is waited
+  // for, unless this worker never was in a run. The assignment may still be at
+  // work when this returns; destruction waits for it.
   absl::StatusOr<int> Run();
 
  private:
@@ -68,8 +69,7 @@ class Worker {
          std::unique_ptr<SnapshotServer> snapshot_server);
   v1::RegisterRequest Registration() const;
   absl::StatusOr<std::shared_ptr<SessionClient>> Register();
-  // False when a signal came.
-  bool Pause(std::chrono::milliseconds duration);
+  void Pause(std::chrono::milliseconds duration);
   absl::StatusOr<int> FollowSession(SessionClient& session);
   void Handle(v1::CoordinatorMessage message);
   std::unique_ptr<CheckpointStore> CheckpointsOf(

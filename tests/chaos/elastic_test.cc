@@ -303,6 +303,56 @@ TEST_F(Elastic, APauseAndAStopOutliveTheCoordinator) {
   EXPECT_EQ(Difference(NumbersOf("told"), NumbersOf("undisturbed")), "");
 }
 
+// A job that is preempted while the run recovers, or loses a process while it
+// stops, once ended at the older checkpoint, or none.
+TEST_F(Elastic, AStopIsCarriedOutWhateverIsLost) {
+  const auto settings = Settings({"run.steps=3000", "checkpoint.every=0"});
+  MustTrain("undisturbed",
+            settings + std::vector<std::string>{"--workers", "1"});
+  auto pace = std::make_unique<SlowStages>();
+  int64_t rows = 0;
+  const auto stopped_by = [&](const std::function<void(Command&)>& stop) {
+    auto argv = settings + std::vector<std::string>{"--workers", "4"};
+    if (rows > 0) argv.push_back("--resume");
+    rows += 50;
+    Command command(TrainArguments("stopped", argv));
+    ASSERT_TRUE(WaitForRows(command, "stopped", rows));
+    ASSERT_EQ(WorkerPids("stopped").size(), 4u);
+    stop(command);
+    const CommandResult result = command.Wait(seconds(60));
+    EXPECT_EQ(result.exit_code, 4) << result.output << Logs("stopped");
+    EXPECT_GE(Summary("stopped").at("steps"), rows);
+    rows = Summary("stopped").at("steps");
+  };
+  const auto moment = [] { std::this_thread::sleep_for(milliseconds(20)); };
+  stopped_by([&](Command& command) {
+    kill(WorkerPids("stopped")[1], SIGKILL);
+    moment();
+    command.Signal(SIGTERM);
+  });
+  stopped_by([&](Command&) {
+    const std::vector<int> workers = WorkerPids("stopped");
+    kill(CoordinatorPid("stopped"), SIGKILL);
+    moment();
+    kill(workers[2], SIGTERM);
+  });
+  stopped_by([&](Command& command) {
+    kill(CoordinatorPid("stopped"), SIGKILL);
+    moment();
+    command.Signal(SIGTERM);
+  });
+  stopped_by([&](Command&) {
+    const std::vector<int> workers = WorkerPids("stopped");
+    for (int times = 0; times < 2; ++times) {
+      for (const int pid : workers) kill(pid, SIGUSR1);
+      moment();
+    }
+  });
+  pace.reset();
+  MustTrain("stopped", settings + std::vector<std::string>{"--resume"});
+  EXPECT_EQ(Difference(NumbersOf("stopped"), NumbersOf("undisturbed")), "");
+}
+
 // One that stays away together with the coordinator's first life.
 TEST_F(Elastic, FewerWorkersGoOnUnderANewCoordinator) {
   const auto settings =

@@ -76,7 +76,7 @@ class WorkerProcess : public ::testing::Test {
 
   bool AwaitRegistrations(size_t count) {
     return coordinator_.AwaitThat(
-        [&] { return coordinator_.registrations().size() == count; });
+        [&] { return coordinator_.registrations().size() >= count; });
   }
 
   const test_support::TempDir folder_;
@@ -135,10 +135,41 @@ TEST_F(WorkerProcess, ASecondTermEndsItWhateverItWaitsFor) {
   worker_.Signal(SIGTERM);
   ASSERT_TRUE(
       coordinator_.AwaitThat([&] { return coordinator_.commands() == 1; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
   const auto begin = std::chrono::steady_clock::now();
   worker_.Signal(SIGTERM);
   EXPECT_EQ(worker_.Wait(seconds(30)).exit_code, 1);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(2));
+}
+
+// What announces the end of a job may do it twice; the worker once ended with
+// the request untold.
+TEST_F(WorkerProcess, TwoSignalsAtOnceAreOneRequest) {
+  coordinator_.AnswerCommands([](int) { return absl::OkStatus(); });
+  ASSERT_TRUE(AwaitRegistrations(1));
+  worker_.Signal(SIGUSR1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  worker_.Signal(SIGUSR1);
+  ASSERT_TRUE(
+      coordinator_.AwaitThat([&] { return coordinator_.commands() == 1; }));
+  coordinator_.Send(Shutdown(4));
+  EXPECT_EQ(worker_.Wait(seconds(30)).exit_code, 4);
+}
+
+TEST_F(WorkerProcess, ARequestToStopWaitsForTheNextCoordinator) {
+  coordinator_.AnswerCommands([](int) { return absl::OkStatus(); });
+  ASSERT_TRUE(AwaitRegistrations(1));
+  coordinator_.RefuseWorkers(absl::UnavailableError("is away"));
+  coordinator_.EndSession(absl::UnavailableError("was killed"));
+  ASSERT_TRUE(AwaitRegistrations(2));
+  worker_.Signal(SIGTERM);
+  ASSERT_TRUE(AwaitRegistrations(4));
+  coordinator_.RefuseWorkers(absl::OkStatus());
+  ASSERT_TRUE(
+      coordinator_.AwaitThat([&] { return coordinator_.commands() == 1; }));
+  coordinator_.Send(Shutdown(4));
+  const CommandResult result = worker_.Wait(seconds(30));
+  EXPECT_EQ(result.exit_code, 4) << result.output;
 }
 
 // Opening a pipe that nobody writes to never returns.
