@@ -20,6 +20,9 @@ struct MetricsRow {
   std::optional<double> valid_loss;  // when evaluated at this update
   std::string left_out;    // why the minibatch had no effect; empty: it had
   std::string not_finite;  // what is; empty: nothing. Not stored
+  // Per stage, of its worst basis; 0 where it has none; empty: no stage has
+  // one. Not stored.
+  std::vector<double> offdiagonal_ratios;
 };
 
 }  // namespace gimbal::coordinator

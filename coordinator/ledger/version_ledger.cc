@@ -61,6 +61,10 @@ absl::Status VersionLedger::Record(const v1::StageUpdate& report) {
   ++open.reported;
   open.square_sums[stage] = report.gradient_square_sum();
   open.row.staleness[stage] = report.staleness();
+  if (report.has_basis()) {
+    open.row.offdiagonal_ratios.resize(schedule_.stages);
+    open.row.offdiagonal_ratios[stage] = report.basis().offdiagonal_ratio();
+  }
   if (report.has_loss()) {
     open.loss = report.loss();
     NoteIfNotFinite(report.loss(), "the loss", &open.row);

@@ -41,7 +41,8 @@ class VersionLedger {
   absl::Status Record(const v1::Evaluation& report);
 
   // The rows that became complete, by update and without gaps: step, loss,
-  // grad_norm, staleness and valid_loss are filled in.
+  // grad_norm, staleness, valid_loss, not_finite and offdiagonal_ratios are
+  // filled in.
   std::vector<MetricsRow> TakeRows();
 
   int64_t version(int stage) const { return versions_[stage]; }

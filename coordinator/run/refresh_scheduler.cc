@@ -16,84 +16,91 @@ std::string RatiosText(const std::vector<double>& ratios) {
   });
 }
 
+// Without bases there is nothing to measure, and nothing to wait for.
+RefreshInput InputOf(const v1::RunConfig& config,
+                     const std::vector<v1::StagePlacement>& stages) {
+  RefreshInput input = RefreshInputOf(config, stages);
+  if (config.optimizer().name() != v1::OPTIMIZER_NAME_BASIS_ROTATION) {
+    input.policy = v1::REFRESH_POLICY_UNIFORM;
+  }
+  return input;
+}
+
 }  // namespace
 
 RefreshScheduler::RefreshScheduler(
     const v1::RunConfig& config, const std::vector<v1::StagePlacement>& stages)
-    : input_(RefreshInputOf(config, stages)),
+    : input_(InputOf(config, stages)),
       interval_(std::max(1, config.optimizer().rotation().adapt_every())),
       initial_(PlanRefreshes(input_)),
       boundary_(interval_) {
-  changes_.push_back({.policy = input_.policy,
-                      .period = input_.period,
-                      .periods = initial_.periods,
-                      .reason = initial_.reason,
-                      .asked = true});
+  asked_.push_back({.policy = input_.policy,
+                    .period = input_.period,
+                    .periods = initial_.periods,
+                    .reason = initial_.reason,
+                    .asked = true});
 }
 
 void RefreshScheduler::Add(const RefreshChange& change) {
-  std::erase_if(changes_, [&](const RefreshChange& other) {
-    return other.from >= change.from && (change.asked || !other.asked);
+  if (!change.asked) {
+    plans_.insert_or_assign(change.from, change);
+    return;
+  }
+  plans_.erase(plans_.lower_bound(change.from), plans_.end());
+  std::erase_if(asked_, [&](const RefreshChange& other) {
+    return other.from >= change.from;
   });
-  changes_.push_back(change);
-  std::ranges::stable_sort(changes_, {}, &RefreshChange::from);
+  asked_.push_back(change);
 }
 
 void RefreshScheduler::Restore(const std::vector<RefreshChange>& changes) {
   for (const RefreshChange& change : changes) Add(change);
 }
 
-// A checkpoint counts only after the plans up to it are made, so the next plan
-// is about updates that will be reported again.
 void RefreshScheduler::Restart(int64_t start) {
-  boundary_ = (start / interval_ + 1) * interval_;
-  measured_.clear();
+  boundary_ = BoundaryFrom(start + 1);
+}
+
+int64_t RefreshScheduler::BoundaryFrom(int64_t update) const {
+  return (update + interval_ - 1) / interval_ * interval_;
 }
 
 const RefreshChange& RefreshScheduler::AskedAt(int64_t update) const {
-  const RefreshChange* last = &changes_.front();
-  for (const RefreshChange& change : changes_) {
-    if (change.asked && change.from <= update) last = &change;
+  const RefreshChange* last = &asked_.front();
+  for (const RefreshChange& change : asked_) {
+    if (change.from <= update) last = &change;
   }
   return *last;
 }
 
-void RefreshScheduler::Note(int stage, int64_t update,
-                            double offdiagonal_ratio) {
-  if (update == boundary_) measured_[stage] = offdiagonal_ratio;
-}
-
-std::optional<RefreshChange> RefreshScheduler::TakeDue() {
-  if (measured_.size() < input_.delays.size()) return std::nullopt;
-  const int64_t boundary = boundary_;
-  std::vector<double> ratios;
-  for (const auto& [stage, ratio] : measured_) ratios.push_back(ratio);
-  boundary_ += interval_;
-  measured_.clear();
-  const RefreshChange& asked = AskedAt(boundary);
-  const int64_t from = boundary + interval_ + 1;
+std::optional<RefreshChange> RefreshScheduler::Take(
+    int64_t update, const std::vector<double>& offdiagonal_ratios) {
+  boundary_ = BoundaryFrom(update + 1);
+  if (update % interval_ != 0) return std::nullopt;
+  const int64_t from = update + interval_ + 1;
+  const RefreshChange& asked = AskedAt(update);
   const bool overruled =
-      std::ranges::any_of(changes_, [&](const RefreshChange& change) {
-        return change.asked && change.from > boundary && change.from <= from;
+      std::ranges::any_of(asked_, [&](const RefreshChange& change) {
+        return change.from > update && change.from <= from;
       });
-  const bool made = std::ranges::any_of(
-      changes_,
-      [&](const RefreshChange& change) { return change.from == from; });
-  if (asked.policy != v1::REFRESH_POLICY_ADAPTIVE || overruled || made) {
+  if (asked.policy != v1::REFRESH_POLICY_ADAPTIVE || overruled ||
+      plans_.contains(from)) {
     return std::nullopt;
   }
   RefreshInput input = input_;
   input.policy = v1::REFRESH_POLICY_ADAPTIVE;
   input.period = asked.period;
-  input.offdiagonal_ratios = ratios;
+  input.offdiagonal_ratios = offdiagonal_ratios;
+  input.offdiagonal_ratios.resize(input.delays.size());
   const RefreshPeriods plan = PlanRefreshes(input);
   const RefreshChange change{
       .from = from,
       .policy = v1::REFRESH_POLICY_ADAPTIVE,
       .period = asked.period,
       .periods = plan.periods,
-      .reason = absl::StrCat(plan.reason, "; off-diagonal ratios after update ",
-                             boundary, ": ", RatiosText(ratios))};
+      .reason =
+          absl::StrCat(plan.reason, "; off-diagonal ratios after update ",
+                       update, ": ", RatiosText(input.offdiagonal_ratios))};
   Add(change);
   return change;
 }
@@ -126,15 +133,15 @@ bool RefreshScheduler::IsAsked(v1::RefreshPolicy policy, double period,
   return asked.policy == policy && asked.period == period;
 }
 
-// The first boundary from now on that makes a plan: stages must know it before
-// one interval has passed.
+// Stages must know a plan before one interval has passed since its boundary.
+// Those of an earlier life are known.
 int64_t RefreshScheduler::limit() const {
   int64_t limit = std::numeric_limits<int64_t>::max();
-  for (const RefreshChange& change : changes_) {
-    const int64_t at = (std::max(change.from, boundary_) + interval_ - 1) /
-                       interval_ * interval_;
-    if (AskedAt(at).policy == v1::REFRESH_POLICY_ADAPTIVE) {
-      limit = std::min(limit, at + interval_);
+  for (const RefreshChange& change : asked_) {
+    int64_t boundary = BoundaryFrom(std::max(change.from, boundary_));
+    while (plans_.contains(boundary + interval_ + 1)) boundary += interval_;
+    if (AskedAt(boundary).policy == v1::REFRESH_POLICY_ADAPTIVE) {
+      limit = std::min(limit, boundary + interval_);
     }
   }
   return limit;
@@ -142,10 +149,13 @@ int64_t RefreshScheduler::limit() const {
 
 std::vector<worker::RefreshRule> RefreshScheduler::rules(int stage) const {
   std::vector<worker::RefreshRule> rules;
-  for (const RefreshChange& change : changes_) {
+  const auto add = [&](const RefreshChange& change) {
     rules.push_back({.from = change.from,
                      .period = change.periods[static_cast<size_t>(stage)]});
-  }
+  };
+  for (const RefreshChange& change : asked_) add(change);
+  for (const auto& [from, plan] : plans_) add(plan);
+  std::ranges::stable_sort(rules, {}, &worker::RefreshRule::from);
   return rules;
 }
 

@@ -5,9 +5,11 @@
 // A change holds from one update on, on every stage and after every restart, so
 // each is stored before it is granted, and an earlier life's are given back.
 //
-// Adaptive: the plan made from what the stages report of update b = k K takes
-// effect at update b + K + 1, whenever the reports arrive: until the plan is
-// there, nothing beyond b + K is granted (`limit`).
+// Adaptive: the plan made from what the stages measured in update b = k K takes
+// effect at update b + K + 1: until the plan is there, nothing beyond b + K is
+// granted (`limit`). It is made when the row of update b is taken, rows being
+// taken in order, so that it never depends on whose report came first; whoever
+// finds the row finds the plan.
 #pragma once
 
 #include <cstdint>
@@ -29,14 +31,14 @@ class RefreshScheduler {
 
   // Changes of an earlier life, in the order in which they were made.
   void Restore(const std::vector<RefreshChange>& changes);
-  // The stages start again after update `start`: what was reported beyond it
-  // will be reported again.
+  // The stages start again after update `start`: the rows beyond it will be
+  // taken again, and give the plans that are there already.
   void Restart(int64_t start);
 
-  // A stage's basis stood like this after the update; once per update.
-  void Note(int stage, int64_t update, double offdiagonal_ratio);
-  // The adaptive change that can be made now, already in force.
-  std::optional<RefreshChange> TakeDue();
+  // The row of the update, the next one, is good; `offdiagonal_ratios` by
+  // stage. The adaptive plan that it makes due, already in force.
+  std::optional<RefreshChange> Take(
+      int64_t update, const std::vector<double>& offdiagonal_ratios);
   // A change from update `from` on, which no stage has been granted yet; in
   // force. Later adaptive plans are dropped.
   absl::StatusOr<RefreshChange> Change(v1::RefreshPolicy policy, double period,
@@ -55,13 +57,14 @@ class RefreshScheduler {
   // The change a user or the config made last, among those with from <= update.
   const RefreshChange& AskedAt(int64_t update) const;
   void Add(const RefreshChange& change);
+  int64_t BoundaryFrom(int64_t update) const;
 
   const RefreshInput input_;  // of the config
   const int64_t interval_;    // K
   const RefreshPeriods initial_;
-  std::vector<RefreshChange> changes_;  // by `from`; the first is the config's
-  int64_t boundary_;                    // b of the next adaptive plan
-  std::map<int, double> measured_;      // by stage, of update boundary_
+  std::vector<RefreshChange> asked_;  // by `from`; the first is the config's
+  std::map<int64_t, RefreshChange> plans_;  // adaptive ones, by `from`
+  int64_t boundary_;                        // b of the next row that may plan
 };
 
 }  // namespace gimbal::coordinator

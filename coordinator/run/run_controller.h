@@ -216,9 +216,9 @@ class RunController {
   void CommitCheckpoints();
   void EndWhenDone();
   void EndAtLastCheckpoint();
-  void PlanRefreshes();
   absl::Status TakeRefreshChange(const RefreshChange& change);
   void Grant(base::SteadyTime now);
+  int64_t MayGrant() const;
   void GrantUntil(int64_t until);
   v1::CoordinatorMessage GrantMessage(int64_t after, int64_t until) const;
   double SecondsAt(base::SteadyTime now) const;

@@ -109,11 +109,14 @@ absl::StatusOr<v1::CommandResponse> RunController::Pause(
     return Response(limit_,
                     absl::StrCat("already asked to pause at update ", limit_));
   }
-  if (until_ >= final_) {
+  // A checkpoint that was asked for may wait for a refresh plan.
+  const int64_t at =
+      until_ + (requested_snapshots_.contains(until_ + 1) ? 1 : 0);
+  if (at >= final_) {
     return absl::FailedPreconditionError(absl::StrCat(
         "pause: the stages already run to the last update, ", final_));
   }
-  limit_ = until_;
+  limit_ = at;
   PutInForce({.verb = v1::CommandRequest::VERB_PAUSE, .update = limit_});
   effects_.Record(absl::StrCat("pauses at update ", limit_), who, limit_);
   return Response(limit_, absl::StrCat("pauses at update ", limit_));
@@ -153,7 +156,7 @@ absl::StatusOr<v1::CommandResponse> RunController::Checkpoint(
   requested_snapshots_.insert(update);
   // A paused run moves on by this one update and pauses again.
   if (limit_ < final_) {
-    limit_ = update;
+    limit_ = std::max(limit_, update);
     PutInForce({.verb = v1::CommandRequest::VERB_PAUSE, .update = limit_});
   }
   effects_.Record(absl::StrCat("takes a checkpoint at update ", update), who,

@@ -16,8 +16,6 @@ void RunController::OnReports(const v1::StageReports& reports) {
   for (const v1::StageUpdate& update : reports.updates()) {
     status.Update(ledger_.Record(update));
     if (status.ok() && update.has_basis()) {
-      refresh_.Note(update.stage(), update.update(),
-                    update.basis().offdiagonal_ratio());
       stage_info_[update.stage()].basis = update.basis();
     }
   }
@@ -50,7 +48,6 @@ void RunController::GiveUpCheckpoint(int64_t update,
 
 void RunController::Progress(base::SteadyTime now) {
   if (exit_code_.has_value()) return;
-  PlanRefreshes();
   WriteRows(now);
   CommitCheckpoints();
   CommitMemoryCut();
@@ -61,14 +58,6 @@ void RunController::Progress(base::SteadyTime now) {
                absl::StrCat("every stage has reached update ", limit_));
   }
   if (Training()) Grant(now);
-}
-
-// Ahead of the checkpoints: one that counts has all plans up to it made.
-void RunController::PlanRefreshes() {
-  const std::optional<RefreshChange> change = refresh_.TakeDue();
-  if (!change) return;
-  const absl::Status taken = TakeRefreshChange(*change);
-  if (!taken.ok()) Fail(taken.ToString());
 }
 
 // Durable before any stage is granted an update that it is about.
@@ -93,6 +82,12 @@ void RunController::WriteRows(base::SteadyTime now) {
     }
     if (!verdict.ok()) return Fail(std::string(verdict.status().message()));
     if (verdict->has_value()) return LeaveOut(**verdict, now);
+    // The plan first: who finds the row, or a cut at it, counts on the plan.
+    if (const std::optional<RefreshChange> plan =
+            refresh_.Take(row.step, row.offdiagonal_ratios)) {
+      const absl::Status taken = TakeRefreshChange(*plan);
+      if (!taken.ok()) return Fail(taken.ToString());
+    }
     row.lr = worker::LearningRate(lr, row.step);
     row.tokens = row.step * tokens;
     row.seconds = SecondsAt(now);
@@ -172,18 +167,25 @@ void RunController::Grant(base::SteadyTime now) {
   for (int stage = 0; stage < stages_; ++stage) {
     fastest = std::max(fastest, ledger_.version(stage));
   }
-  const bool used_up = until_ > start_ && fastest >= until_ && until_ < limit_;
+  const int64_t most = MayGrant();
+  const bool used_up = until_ > start_ && fastest >= until_ && until_ < most;
   window_.Observe(slowest, used_up, now);
-  const int64_t until =
-      std::min({limit_, refresh_.limit(), slowest + window_.size()});
+  const int64_t until = std::min(most, slowest + window_.size());
   // Not one message per update: an eighth of the window at a time.
   const int64_t enough = std::max<int64_t>(1, window_.size() / 8);
-  if (until - until_ >= enough || (until == limit_ && until > until_)) {
-    GrantUntil(until);
-  }
+  if (until - until_ >= enough || until == most) GrantUntil(until);
 }
 
+// Nothing beyond it is granted, whoever asks: what waits for the next refresh
+// plan, a checkpoint on demand for instance, goes out with the grant after it.
+int64_t RunController::MayGrant() const {
+  return std::min(limit_, refresh_.limit());
+}
+
+// Or as far as may be.
 void RunController::GrantUntil(int64_t until) {
+  until = std::min(until, MayGrant());
+  if (until <= until_) return;
   const v1::CoordinatorMessage message = GrantMessage(until_, until);
   for (const v1::Cut& cut : message.grant().cuts()) {
     if (cut.evaluate()) ledger_.ExpectEvaluation(cut.update());

@@ -53,6 +53,9 @@ void FakeCluster::Revive() {
     request.set_snapshot_address("127.0.0.1:2");
     // Who started from memory cannot tell again what comes after the newest
     // checkpoint.
+    if (!fake.gathered.updates().empty()) {
+      fake.said.emplace_back().mutable_reports()->Swap(&fake.gathered);
+    }
     if (fake.loaded && fake.start <= fake.committed) {
       v1::Holding& holding = *request.mutable_holding();
       holding.set_run_id(setup_.run_id);
@@ -84,6 +87,7 @@ void FakeCluster::Kill(int64_t worker) {
 }
 
 absl::Status FakeCluster::Say(int64_t worker, v1::WorkerMessage message) {
+  if (!message.has_heartbeat()) SendReports(worker);
   FakeWorker& fake = workers[worker];
   if (message.has_reports() || message.has_snapshot() ||
       message.has_finished()) {
@@ -95,6 +99,14 @@ absl::Status FakeCluster::Say(int64_t worker, v1::WorkerMessage message) {
   const absl::Status status = run->Receive(message, now);
   Deliver();
   return status;
+}
+
+bool FakeCluster::SendReports(int64_t worker) {
+  v1::WorkerMessage message;
+  message.mutable_reports()->Swap(&workers[worker].gathered);
+  if (message.reports().updates().empty()) return false;
+  EXPECT_TRUE(Say(worker, message).ok());
+  return true;
 }
 
 void FakeCluster::Heartbeat(int64_t worker) {
@@ -139,7 +151,8 @@ bool FakeCluster::Step(int stage) {
   report.set_staleness(worker::ExpectedStaleness(schedule_, stage, update));
   report.set_gradient_square_sum(1.0 / static_cast<double>(update + stage));
   report.mutable_basis()->set_offdiagonal_ratio(
-      1.0 / static_cast<double>(1 + (update + 3 * stage) % 7));
+      RatioOf(stage, update, fake.left_out));
+  MakeUnderRule(stage, update, fake);
   if (worker::RefreshDue(fake.refresh[stage], update)) {
     refreshes[stage].insert(update);
   }
@@ -172,8 +185,19 @@ bool FakeCluster::Step(int stage) {
       fake.unsent.emplace_back(stage, update);
     }
   }
+  if (gathers) {
+    fake.gathered.MergeFrom(message.reports());
+    return true;
+  }
   EXPECT_TRUE(Say(owner, message).ok());
   return true;
+}
+
+double FakeCluster::RatioOf(int stage, int64_t update,
+                            const std::set<int64_t>& left_out) {
+  const auto before =
+      std::distance(left_out.begin(), left_out.upper_bound(update));
+  return 1.0 / static_cast<double>(1 + (update + 3 * stage + 2 * before) % 7);
 }
 
 bool FakeCluster::WriteSnapshot(int64_t worker) {
@@ -249,6 +273,7 @@ void FakeCluster::RunAll() {
       moved = Step(stage) || moved;
     }
     for (int64_t id : ids) {
+      moved = SendReports(id) || moved;
       moved = WriteSnapshot(id) || moved;
       moved = SendCopy(id) || moved;
       FinishIfDone(id);
@@ -279,6 +304,12 @@ absl::StatusOr<v1::CommandResponse> FakeCluster::Command(
     v1::CommandRequest request) {
   request.set_reason("test");
   auto response = run->Command(request, now);
+  if (response.ok() && request.verb() == v1::CommandRequest::VERB_REFRESH) {
+    // Made before everybody went back, if at all.
+    std::erase_if(periods, [&](const auto& made) {
+      return made.first.second >= response->update();
+    });
+  }
   Deliver();
   return response;
 }

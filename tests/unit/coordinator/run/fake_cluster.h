@@ -4,8 +4,10 @@
 //
 // The cluster checks the controller's promises as it goes: grants only grow
 // within a generation, what a cut asks for is always new, every stage has one
-// owner, rows are 1, 2, 3, ..., nothing is committed beyond them, and a stage
-// that starts from a cut in memory is sent to workers that have it.
+// owner, rows are 1, 2, 3, ..., nothing is committed beyond them, a stage that
+// starts from a cut in memory is sent to workers that have it, a grant leaves
+// the refresh rules of what was granted before as they are, and an update that
+// is made again is made under the same rule.
 #pragma once
 
 #include <map>
@@ -32,6 +34,7 @@ struct FakeWorker {
   int64_t final_update = 0;
   int64_t start = 0;
   std::vector<v1::SnapshotWritten> unwritten;
+  v1::StageReports gathered;
   std::vector<v1::WorkerMessage> said;  // of updates
   std::vector<v1::WorkerMessage> owed;  // to be said again
   bool loaded = false;                  // was ready once
@@ -102,6 +105,16 @@ class FakeCluster {
   std::set<int64_t> deaf;
   // Updates at which a stage refreshed its bases, repeated work included.
   std::map<int, std::set<int64_t>> refreshes;
+  // The refresh period under which a stage made an update, the last time.
+  std::map<std::pair<int, int64_t>, double> periods;
+  // Reports are gathered until the worker has something else to say, or sends
+  // them.
+  bool gathers = false;
+  bool SendReports(int64_t worker);
+  // What a stage's basis measures in this update; it depends on the numbers of
+  // the run, so on what is left out of it.
+  static double RatioOf(int stage, int64_t update,
+                        const std::set<int64_t>& left_out);
 
  private:
   void Deliver();
@@ -113,12 +126,15 @@ class FakeCluster {
                       const v1::Assignment& assignment);
   bool SayItCannotReplay(int64_t worker);
   void CheckOwners(const v1::Assignment& assignment) const;
+  void CheckRules(const FakeWorker& worker, const v1::Grant& grant) const;
+  void MakeUnderRule(int stage, int64_t update, const FakeWorker& worker);
 
   const RunSetup setup_;
   const int stages_;
   worker::ScheduleSpec schedule_;
   std::map<int64_t, int> assigned_;       // stages, by generation
   std::map<int64_t, int64_t> went_back_;  // generation -> update
+  std::set<int64_t> left_out_;            // when `periods` were noted last
 };
 
 }  // namespace gimbal::coordinator

@@ -1,11 +1,47 @@
 // What workers do with the messages they get.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "tests/unit/coordinator/run/fake_cluster.h"
 
 namespace gimbal::coordinator {
+
+namespace {
+
+// What the message says of later updates, as a worker tells it again.
+std::optional<v1::WorkerMessage> Beyond(int64_t update,
+                                        v1::WorkerMessage message) {
+  if (message.has_snapshot() && message.snapshot().update() <= update) {
+    return std::nullopt;
+  }
+  if (!message.has_reports()) return message;
+  const auto old = [update](const auto& report) {
+    return report.update() <= update;
+  };
+  v1::StageReports& reports = *message.mutable_reports();
+  google::protobuf::RepeatedPtrField<v1::StageUpdate>& updates =
+      *reports.mutable_updates();
+  updates.erase(std::remove_if(updates.begin(), updates.end(), old),
+                updates.end());
+  google::protobuf::RepeatedPtrField<v1::Evaluation>& evaluations =
+      *reports.mutable_evaluations();
+  evaluations.erase(std::remove_if(evaluations.begin(), evaluations.end(), old),
+                    evaluations.end());
+  if (updates.empty() && evaluations.empty()) return std::nullopt;
+  return message;
+}
+
+double PeriodOf(const std::vector<worker::RefreshRule>& rules, int64_t update) {
+  double period = 0;
+  for (const worker::RefreshRule& rule : rules) {
+    if (rule.from <= update) period = rule.period;
+  }
+  return period;
+}
+
+}  // namespace
 
 void FakeCluster::Deliver() {
   auto sent = std::exchange(effects.sent, {});
@@ -39,12 +75,8 @@ void FakeCluster::Handle(FakeWorker& worker,
     if (message.rewire().has_repeat_after()) {
       worker.owed.clear();
       for (const v1::WorkerMessage& said : worker.said) {
-        const int64_t update = said.has_reports()
-                                   ? said.reports().updates(0).update()
-                               : said.has_snapshot() ? said.snapshot().update()
-                                                     : worker.final_update + 1;
-        if (update > message.rewire().repeat_after()) {
-          worker.owed.push_back(said);
+        if (auto rest = Beyond(message.rewire().repeat_after(), said)) {
+          worker.owed.push_back(*std::move(rest));
         }
       }
     }
@@ -84,6 +116,7 @@ void FakeCluster::Handle(FakeWorker& worker,
       EXPECT_LE(cut.update(), grant.until());
       worker.cuts[cut.update()] = cut;
     }
+    CheckRules(worker, grant);
     worker.refresh.clear();
     for (const v1::RefreshRule& rule : grant.refresh()) {
       worker.refresh[rule.stage()].push_back({rule.from(), rule.period()});
@@ -183,6 +216,46 @@ bool FakeCluster::SayItCannotReplay(int64_t worker) {
     }
   }
   return false;
+}
+
+void FakeCluster::CheckRules(const FakeWorker& worker,
+                             const v1::Grant& grant) const {
+  std::map<int, std::vector<std::pair<int64_t, double>>> before, now;
+  for (const auto& [stage, rules] : worker.refresh) {
+    for (const worker::RefreshRule& rule : rules) {
+      if (rule.from > worker.until) continue;
+      before[stage].emplace_back(rule.from, rule.period);
+    }
+  }
+  for (const v1::RefreshRule& rule : grant.refresh()) {
+    if (rule.from() > worker.until) continue;
+    now[rule.stage()].emplace_back(rule.from(), rule.period());
+  }
+  EXPECT_TRUE(before.empty() || before == now)
+      << "of what was granted before, up to update " << worker.until;
+}
+
+// Only what a guard decides changes what was made before.
+void FakeCluster::MakeUnderRule(int stage, int64_t update,
+                                const FakeWorker& worker) {
+  const auto rules = worker.refresh.find(stage);
+  // What is made without knowing the last decision is void.
+  if (rules == worker.refresh.end() ||
+      worker.left_out.size() < left_out_.size()) {
+    return;
+  }
+  for (const int64_t u : worker.left_out) {
+    if (left_out_.contains(u)) continue;
+    left_out_ = worker.left_out;
+    std::erase_if(periods,
+                  [u](const auto& made) { return made.first.second >= u; });
+    break;
+  }
+  const double period = PeriodOf(rules->second, update);
+  const auto [noted, first] = periods.emplace(std::pair(stage, update), period);
+  EXPECT_TRUE(first || noted->second == period)
+      << "stage " << stage << " made update " << update << " under period "
+      << noted->second << ", and again under " << period;
 }
 
 void FakeCluster::CheckOwners(const v1::Assignment& assignment) const {

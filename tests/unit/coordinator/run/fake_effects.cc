@@ -125,6 +125,7 @@ absl::Status FakeEffects::WriteRow(const MetricsRow& row) {
   if (!rows.empty()) {
     EXPECT_GE(row.seconds, rows.back().seconds);
   }
+  if (on_row) on_row(row);
   rows.push_back(row);
   return absl::OkStatus();
 }

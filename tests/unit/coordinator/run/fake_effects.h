@@ -1,6 +1,7 @@
 // Effects of a run controller in memory: what it sent, decided and stored.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -55,6 +56,7 @@ class FakeEffects final : public RunEffects {
   std::vector<LeftOut> left_out;
   int not_finite = 0;
   std::vector<MetricsRow> rows;
+  std::function<void(const MetricsRow&)> on_row;
   size_t flushed = 0;  // of these; others do not outlive the coordinator
   std::set<int64_t> committed;
   std::set<int64_t> damaged;  // of these

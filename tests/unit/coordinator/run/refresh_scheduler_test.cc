@@ -5,6 +5,7 @@
 
 #include "tests/support/status_matchers.h"
 #include "tests/unit/coordinator/run/cluster_steps.h"
+#include "tests/unit/coordinator/run/refresh_steps.h"
 
 namespace gimbal::coordinator {
 namespace {
@@ -12,27 +13,6 @@ namespace {
 using test_support::IsOk;
 using test_support::StatusIs;
 using ::testing::HasSubstr;
-
-// Stages of one block each, 60 updates, a plan every 10.
-RunSetup RotatingSetup(v1::RefreshPolicy policy) {
-  RunSetup setup = FakeSetup(4, 2);
-  setup.config.mutable_run()->set_steps(60);
-  v1::OptimizerSection& optimizer = *setup.config.mutable_optimizer();
-  optimizer.set_name(v1::OPTIMIZER_NAME_BASIS_ROTATION);
-  optimizer.mutable_rotation()->set_policy(policy);
-  optimizer.mutable_rotation()->set_period(4);
-  optimizer.mutable_rotation()->set_max_period(10);
-  optimizer.mutable_rotation()->set_adapt_every(10);
-  return setup;
-}
-
-v1::CommandRequest Refresh(v1::RefreshPolicy policy, double period) {
-  v1::CommandRequest request;
-  request.set_verb(v1::CommandRequest::VERB_REFRESH);
-  request.set_refresh_policy(policy);
-  request.set_refresh_period(period);
-  return request;
-}
 
 TEST(RefreshScheduler, UniformNeedsNoPlans) {
   FakeCluster cluster(RotatingSetup(v1::REFRESH_POLICY_UNIFORM));
@@ -84,11 +64,98 @@ TEST(RefreshScheduler, AdaptivePlansSurviveLosses) {
   }
 }
 
+// Updates of all stages but one until they may go no further.
+void RunAhead(FakeCluster& cluster, int but) {
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (int stage = 0; stage < cluster.stages(); ++stage) {
+      if (stage != but) moved = cluster.Step(stage) || moved;
+    }
+  }
+}
+
+// Of the boundary after the next one some once reported before all had of the
+// next, and their reports were lost.
+TEST(RefreshScheduler, WhoReportsFirstDoesNotMatter) {
+  for (const bool gathers : {false, true}) {
+    for (int late = 0; late < 4; ++late) {
+      const RunSetup setup = RotatingSetup(v1::REFRESH_POLICY_ADAPTIVE);
+      FakeCluster cluster(setup);
+      cluster.gathers = gathers;
+      Start(cluster, 2);
+      RunAhead(cluster, late);
+      while (cluster.Step(late)) {
+      }
+      cluster.RunAll();
+      ASSERT_EQ(cluster.run->exit_code(), 0);
+      ExpectPeriodsThatFollow(cluster, setup.config);
+    }
+  }
+}
+
+// Workers tell again what they have told, one after the other.
+TEST(RefreshScheduler, AdaptivePlansOutliveTheCoordinator) {
+  for (int trained = 1; trained < 50; trained += 3) {
+    RunSetup setup = RotatingSetup(v1::REFRESH_POLICY_ADAPTIVE);
+    setup.config.mutable_checkpoint()->set_every(100);
+    FakeCluster cluster(setup);
+    Start(cluster, 2);
+    Train(cluster, trained);
+    cluster.Revive();
+    cluster.RunAll();
+    ASSERT_EQ(cluster.run->exit_code(), 0) << trained;
+    ExpectPeriodsThatFollow(cluster, setup.config);
+  }
+}
+
+// Far shorter than the window of the grants where updates take next to no time.
+TEST(RefreshScheduler, IntervalsMayBeShort) {
+  for (const int interval : {1, 2, 7, 10}) {
+    RunSetup setup = RotatingSetup(v1::REFRESH_POLICY_ADAPTIVE);
+    setup.config.mutable_run()->set_steps(500);
+    setup.config.mutable_checkpoint()->set_every(1000);
+    setup.config.mutable_optimizer()->mutable_rotation()->set_adapt_every(
+        interval);
+    FakeCluster cluster(setup);
+    Start(cluster, 2);
+    for (int i = 0; i < 500; ++i) {
+      cluster.now += std::chrono::microseconds(100);
+      Train(cluster, 1);
+    }
+    cluster.RunAll();
+    ASSERT_EQ(cluster.run->exit_code(), 0) << interval;
+    ExpectPeriodsThatFollow(cluster, setup.config);
+  }
+}
+
+// A coordinator that finds the row, or a cut after it, finds the plan.
+TEST(RefreshScheduler, APlanIsStoredBeforeTheRowThatItIsMadeOf) {
+  FakeCluster cluster(RotatingSetup(v1::REFRESH_POLICY_ADAPTIVE));
+  cluster.effects.on_row = [&](const MetricsRow& row) {
+    const auto& changes = cluster.effects.refresh_changes;
+    EXPECT_EQ(changes.size(), static_cast<size_t>(row.step / 10)) << row.step;
+  };
+  Start(cluster, 2);
+  cluster.RunAll();
+  EXPECT_EQ(cluster.effects.refresh_changes.size(), 6u);
+}
+
+TEST(RefreshScheduler, NothingIsPlannedWithoutBases) {
+  RunSetup setup = RotatingSetup(v1::REFRESH_POLICY_ADAPTIVE);
+  setup.config.mutable_optimizer()->set_name(v1::OPTIMIZER_NAME_ADAMW);
+  FakeCluster cluster(setup);
+  Start(cluster, 2);
+  cluster.RunAll();
+  EXPECT_EQ(cluster.run->exit_code(), 0);
+  EXPECT_TRUE(cluster.effects.refresh_changes.empty());
+}
+
 TEST(RefreshScheduler, AChangeHoldsFromOneUpdateOn) {
   FakeCluster cluster(RotatingSetup(v1::REFRESH_POLICY_UNIFORM));
   Start(cluster, 2);
   Train(cluster, 3);
-  const auto response = cluster.Command(Refresh(v1::REFRESH_POLICY_UNIFORM, 2));
+  const auto response =
+      cluster.Command(RefreshRequest(v1::REFRESH_POLICY_UNIFORM, 2));
   ASSERT_THAT(response, IsOk());
   const int64_t from = response->update();
   cluster.RunAll();
@@ -104,7 +171,8 @@ TEST(RefreshScheduler, AUserOverrulesTheAdaptivePolicy) {
   FakeCluster cluster(RotatingSetup(v1::REFRESH_POLICY_ADAPTIVE));
   Start(cluster, 2);
   Train(cluster, 12);
-  const auto response = cluster.Command(Refresh(v1::REFRESH_POLICY_UNIFORM, 5));
+  const auto response =
+      cluster.Command(RefreshRequest(v1::REFRESH_POLICY_UNIFORM, 5));
   ASSERT_THAT(response, IsOk());
   cluster.RunAll();
   for (const auto& [stage, updates] : cluster.refreshes) {
@@ -117,7 +185,7 @@ TEST(RefreshScheduler, AUserOverrulesTheAdaptivePolicy) {
 TEST(RefreshScheduler, WhatCannotBeIsRefused) {
   FakeCluster cluster(RotatingSetup(v1::REFRESH_POLICY_UNIFORM));
   Start(cluster, 2);
-  EXPECT_THAT(cluster.Command(Refresh(v1::REFRESH_POLICY_UNIFORM, 11)),
+  EXPECT_THAT(cluster.Command(RefreshRequest(v1::REFRESH_POLICY_UNIFORM, 11)),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("expected 1 to 10")));
   RunSetup adamw = RotatingSetup(v1::REFRESH_POLICY_UNIFORM);
@@ -125,7 +193,7 @@ TEST(RefreshScheduler, WhatCannotBeIsRefused) {
   FakeCluster without(adamw);
   Start(without, 2);
   EXPECT_THAT(
-      without.Command(Refresh(v1::REFRESH_POLICY_UNIFORM, 2)),
+      without.Command(RefreshRequest(v1::REFRESH_POLICY_UNIFORM, 2)),
       StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("no bases")));
 }
 
