@@ -151,9 +151,10 @@ absl::Status LiveEffects::SaveRefreshChange(const RefreshChange& change) {
   return folder_.store->AddRefreshChange(change);
 }
 
-absl::Status LiveEffects::SaveLeftOut(const LeftOut& left_out) {
+absl::Status LiveEffects::SaveLeftOut(const LeftOut& left_out,
+                                      int64_t plans_from) {
   metrics_.OnLeftOut(left_out);
-  return folder_.store->AddLeftOut(left_out);
+  return folder_.store->AddLeftOut(left_out, plans_from);
 }
 
 void LiveEffects::CountNotFinite() { metrics_.OnNotFinite(); }

@@ -36,7 +36,8 @@ class LiveEffects final : public RunEffects {
   void SaveRecovery(int64_t number, const Recovery& recovery) override;
   void SaveInterruption(const Interruption& interruption) override;
   absl::Status SaveRefreshChange(const RefreshChange& change) override;
-  absl::Status SaveLeftOut(const LeftOut& left_out) override;
+  absl::Status SaveLeftOut(const LeftOut& left_out,
+                           int64_t plans_from) override;
   void CountNotFinite() override;
   absl::StatusOr<RunHistory> History() override;
   absl::Status DropCheckpointsAfter(int64_t last) override;

@@ -181,7 +181,7 @@ absl::Status WriteStore(const Source& source, const RunIdentity& identity,
                           source.store->LeftOuts());
   for (LeftOut left_out : left_outs) {
     left_out.generation = 0;
-    GIMBAL_RETURN_IF_ERROR(store->AddLeftOut(left_out));
+    GIMBAL_RETURN_IF_ERROR(store->AddLeftOut(left_out, left_out.first));
   }
   GIMBAL_ASSIGN_OR_RETURN(const std::string numerics,
                           source.store->LastReason(kNumerics));

@@ -105,6 +105,12 @@ std::optional<RefreshChange> RefreshScheduler::Take(
   return change;
 }
 
+int64_t RefreshScheduler::MakeVoid(int64_t first) {
+  const int64_t from = first + interval_ + 1;
+  plans_.erase(plans_.lower_bound(from), plans_.end());
+  return from;
+}
+
 absl::StatusOr<RefreshChange> RefreshScheduler::Change(v1::RefreshPolicy policy,
                                                        double period,
                                                        int64_t from) {

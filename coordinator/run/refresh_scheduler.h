@@ -39,6 +39,10 @@ class RefreshScheduler {
   // stage. The adaptive plan that it makes due, already in force.
   std::optional<RefreshChange> Take(
       int64_t update, const std::vector<double>& offdiagonal_ratios);
+  // What is measured from update `first` on is void, and will be measured again
+  // by stages that start from before it. Plans of updates from the returned one
+  // on were made of it: they are dropped.
+  int64_t MakeVoid(int64_t first);
   // A change from update `from` on, which no stage has been granted yet; in
   // force. Later adaptive plans are dropped.
   absl::StatusOr<RefreshChange> Change(v1::RefreshPolicy policy, double period,

@@ -15,11 +15,12 @@ std::string RangeText(const LeftOut& left_out) {
 
 }  // namespace
 
-// What was computed with them is void, in every stage: all go back to before
-// the first of them.
+// What was computed with them is void, in every stage, and so are the refresh
+// plans made of it: all go back to before the first of them.
 void RunController::LeaveOut(LeftOut left_out, base::SteadyTime now) {
   left_out.generation = generation_;
-  absl::Status saved = effects_.SaveLeftOut(left_out);
+  absl::Status saved =
+      effects_.SaveLeftOut(left_out, refresh_.MakeVoid(left_out.first));
   if (saved.ok()) saved = effects_.DropCheckpointsAfter(left_out.first - 1);
   if (!saved.ok()) return Fail(saved.ToString());
   memory_.GoBack(left_out.first - 1);

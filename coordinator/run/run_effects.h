@@ -61,7 +61,10 @@ class RunEffects {
   virtual void SaveRecovery(int64_t number, const Recovery& recovery) = 0;
   virtual void SaveInterruption(const Interruption& interruption) = 0;
   virtual absl::Status SaveRefreshChange(const RefreshChange& change) = 0;
-  virtual absl::Status SaveLeftOut(const LeftOut& left_out) = 0;
+  // And with it, whole or not at all, takes back the refresh changes from
+  // update `plans_from` on that nobody asked for.
+  virtual absl::Status SaveLeftOut(const LeftOut& left_out,
+                                   int64_t plans_from) = 0;
   // A minibatch with numbers that are not finite, whatever becomes of it.
   virtual void CountNotFinite() = 0;
   virtual absl::StatusOr<RunHistory> History() = 0;

@@ -86,8 +86,12 @@ absl::Status MemoryRunStore::ForgetCheckpointsAfter(int64_t last) {
   return absl::OkStatus();
 }
 
-absl::Status MemoryRunStore::AddLeftOut(const LeftOut& left_out) {
+absl::Status MemoryRunStore::AddLeftOut(const LeftOut& left_out,
+                                        int64_t plans_from) {
   left_outs_.push_back(left_out);
+  std::erase_if(refresh_changes_, [plans_from](const RefreshChange& change) {
+    return !change.asked && change.from >= plans_from;
+  });
   return absl::OkStatus();
 }
 

@@ -24,7 +24,7 @@ class MemoryRunStore final : public RunStore {
   absl::Status AddRefreshChange(const RefreshChange& change) override;
   absl::StatusOr<std::vector<RefreshChange>> RefreshChanges() override;
   absl::Status ForgetCheckpointsAfter(int64_t last) override;
-  absl::Status AddLeftOut(const LeftOut& left_out) override;
+  absl::Status AddLeftOut(const LeftOut& left_out, int64_t plans_from) override;
   absl::StatusOr<std::vector<LeftOut>> LeftOuts() override;
   absl::Status AddDecision(const StoredDecision& decision) override;
   absl::StatusOr<std::vector<StoredDecision>> Decisions(int limit) override;

@@ -87,7 +87,10 @@ class RunStore {
   // In the order in which they were added.
   virtual absl::StatusOr<std::vector<RefreshChange>> RefreshChanges() = 0;
 
-  virtual absl::Status AddLeftOut(const LeftOut& left_out) = 0;
+  // And takes back the refresh changes from update `plans_from` on that nobody
+  // asked for, whole or not at all.
+  virtual absl::Status AddLeftOut(const LeftOut& left_out,
+                                  int64_t plans_from) = 0;
   // In the order in which they were added.
   virtual absl::StatusOr<std::vector<LeftOut>> LeftOuts() = 0;
 

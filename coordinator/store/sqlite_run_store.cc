@@ -178,11 +178,7 @@ class SqliteRunStore final : public RunStore {
   }
 
   absl::Status ChangeLayout(const LayoutChange& change) override {
-    GIMBAL_RETURN_IF_ERROR(Execute("BEGIN IMMEDIATE"));
-    absl::Status changed = WriteLayout(change);
-    if (changed.ok()) changed = Execute("COMMIT");
-    if (!changed.ok()) Execute("ROLLBACK").IgnoreError();
-    return changed;
+    return Atomically([&] { return WriteLayout(change); });
   }
 
   absl::StatusOr<int64_t> Next(const std::string& counter) override {
@@ -307,16 +303,9 @@ class SqliteRunStore final : public RunStore {
     return remove.Run();
   }
 
-  absl::Status AddLeftOut(const LeftOut& left_out) override {
-    Statement insert = Make(
-        "INSERT INTO left_out(first_update, last_update, kind, reason, "
-        "generation) VALUES(?, ?, ?, ?, ?)");
-    insert.Bind(0, left_out.first);
-    insert.Bind(1, left_out.last);
-    insert.Bind(2, left_out.kind);
-    insert.Bind(3, left_out.reason);
-    insert.Bind(4, left_out.generation);
-    return insert.Run();
+  absl::Status AddLeftOut(const LeftOut& left_out,
+                          int64_t plans_from) override {
+    return Atomically([&] { return WriteLeftOut(left_out, plans_from); });
   }
 
   absl::StatusOr<std::vector<LeftOut>> LeftOuts() override {
@@ -378,7 +367,34 @@ class SqliteRunStore final : public RunStore {
   }
 
  private:
+  // All that `write` writes, or nothing.
+  template <typename Write>
+  absl::Status Atomically(Write write) {
+    GIMBAL_RETURN_IF_ERROR(Execute("BEGIN IMMEDIATE"));
+    absl::Status written = write();
+    if (written.ok()) written = Execute("COMMIT");
+    if (!written.ok()) Execute("ROLLBACK").IgnoreError();
+    return written;
+  }
+
   // Inside a transaction.
+  absl::Status WriteLeftOut(const LeftOut& left_out, int64_t plans_from) {
+    Statement insert = Make(
+        "INSERT INTO left_out(first_update, last_update, kind, reason, "
+        "generation) VALUES(?, ?, ?, ?, ?)");
+    insert.Bind(0, left_out.first);
+    insert.Bind(1, left_out.last);
+    insert.Bind(2, left_out.kind);
+    insert.Bind(3, left_out.reason);
+    insert.Bind(4, left_out.generation);
+    GIMBAL_RETURN_IF_ERROR(insert.Run());
+    Statement remove = Make(
+        "DELETE FROM refresh_changes WHERE asked = 0 AND from_update >= ?");
+    remove.Bind(0, plans_from);
+    return remove.Run();
+  }
+
+  // Likewise.
   absl::Status WriteLayout(const LayoutChange& change) {
     GIMBAL_ASSIGN_OR_RETURN(const auto held, Identity());
     if (!held.has_value()) {

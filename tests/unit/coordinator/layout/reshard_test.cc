@@ -103,7 +103,8 @@ TEST_F(ReshardTest, WhatAGuardHasMadeVoidIsNotTaken) {
                                           .last = 18,
                                           .kind = "nan",
                                           .reason = "update 18",
-                                          .generation = 1}),
+                                          .generation = 1},
+                                         /*plans_from=*/15),
                 IsOk());
   }
   options_.update = 20;

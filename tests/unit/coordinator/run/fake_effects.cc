@@ -94,8 +94,11 @@ absl::Status FakeEffects::SaveRefreshChange(const RefreshChange& change) {
   return absl::OkStatus();
 }
 
-absl::Status FakeEffects::SaveLeftOut(const LeftOut& more) {
+absl::Status FakeEffects::SaveLeftOut(const LeftOut& more, int64_t plans_from) {
   left_out.push_back(more);
+  std::erase_if(refresh_changes, [plans_from](const RefreshChange& change) {
+    return !change.asked && change.from >= plans_from;
+  });
   return absl::OkStatus();
 }
 

@@ -6,6 +6,7 @@
 #include "coordinator/run/run_controller.h"
 #include "tests/support/status_matchers.h"
 #include "tests/unit/coordinator/run/cluster_steps.h"
+#include "tests/unit/coordinator/run/refresh_steps.h"
 
 namespace gimbal::coordinator {
 namespace {
@@ -189,6 +190,35 @@ TEST(RunControllerGuards, AStopThatDoesNotGetItsCheckpointEnds) {
   EXPECT_FALSE(cluster.run->exit_code().has_value());
   Wait(cluster, 2, {1, 2, 3});
   EXPECT_EQ(cluster.run->exit_code(), 4) << "at the checkpoint of update 10";
+}
+
+// Plans made of void updates once stayed, or not, as reports happened to come.
+TEST(RunControllerGuards, RefreshPlansAreMadeAnewWithoutWhatIsLeftOut) {
+  for (const auto policy : {v1::GUARD_POLICY_SKIP, v1::GUARD_POLICY_ROLLBACK}) {
+    for (int64_t bad = 8; bad < 50; ++bad) {
+      for (const bool dies : {false, true}) {
+        RunSetup setup = RotatingSetup(v1::REFRESH_POLICY_ADAPTIVE);
+        setup.config.mutable_checkpoint()->set_every(6);
+        setup.config.mutable_guards()->set_nan(policy);
+        setup.config.mutable_guards()->set_rollback_updates(15);
+        FakeCluster cluster(setup);
+        cluster.bad_gradients[{2, bad}] = kNan;
+        Start(cluster, 2);
+        while (cluster.effects.left_out.empty()) {
+          for (int stage = 3; stage >= 0; --stage) cluster.Step(stage);
+          cluster.WriteSnapshot(1);
+          cluster.WriteSnapshot(2);
+        }
+        if (dies) cluster.Revive();
+        for (int i = 0; i < 20 && !cluster.run->exit_code(); ++i) {
+          cluster.RunAll();
+          cluster.Advance(0.1);
+        }
+        ASSERT_EQ(cluster.run->exit_code(), 0);
+        ExpectPeriodsThatFollow(cluster, setup.config);
+      }
+    }
+  }
 }
 
 }  // namespace

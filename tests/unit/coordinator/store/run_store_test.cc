@@ -133,9 +133,24 @@ TEST_P(RunStoreConformance, WhatIsLeftOutComesBack) {
   EXPECT_THAT(*store_->LeftOuts(), IsEmpty());
   const LeftOut first{21, 40, "nan", "why 'a'", 3};
   const LeftOut second{50, 50, "loss_spike", "", 4};
-  ASSERT_THAT(store_->AddLeftOut(first), IsOk());
-  ASSERT_THAT(store_->AddLeftOut(second), IsOk());
+  ASSERT_THAT(store_->AddLeftOut(first, 21), IsOk());
+  ASSERT_THAT(store_->AddLeftOut(second, 50), IsOk());
   EXPECT_THAT(*store_->LeftOuts(), ElementsAre(first, second));
+}
+
+// Those that a user asked for stay.
+TEST_P(RunStoreConformance, WhatIsLeftOutTakesThePlansMadeOfItAlong) {
+  const RefreshChange before{.from = 49, .periods = {2}};
+  const RefreshChange asked{.from = 55, .periods = {3}, .asked = true};
+  for (const RefreshChange& change :
+       {before, asked, RefreshChange{.from = 50, .periods = {4}},
+        RefreshChange{.from = 60, .periods = {5}}}) {
+    ASSERT_THAT(store_->AddRefreshChange(change), IsOk());
+  }
+  ASSERT_THAT(store_->AddLeftOut({39, 40, "nan", "", 3}, 50), IsOk());
+  if (GetParam() == Kind::kSqlite) Reopen();
+  EXPECT_THAT(*store_->RefreshChanges(), ElementsAre(before, asked));
+  EXPECT_EQ(store_->LeftOuts()->size(), 1u);
 }
 
 TEST_P(RunStoreConformance, CheckpointsAreForgotten) {
