@@ -59,7 +59,9 @@ const std::vector<std::vector<std::string>> kMethods = {
     {"optimizer.name=basis_rotation", "optimizer.rotation.source=first",
      "pipeline.stash=none"},
     {"optimizer.name=adamw", "staleness.mitigation=[weight_prediction]"},
-    {"optimizer.name=basis_rotation", "optimizer.rotation.policy=adaptive"},
+    // Several plans between two checkpoints.
+    {"optimizer.name=basis_rotation", "optimizer.rotation.max_period=10",
+     "optimizer.rotation.adapt_every=10", "optimizer.rotation.policy=adaptive"},
 };
 
 enum class Fault {
