@@ -66,6 +66,7 @@ FILES=$(target_files) awk '
   { print }' "$DASHBOARDS/prometheus/prometheus.yml" >"$WORK/prometheus.yml"
 
 start_prometheus() {
+  : >"$WORK/prometheus.log"  # read below, perhaps before the child opens it
   prometheus --config.file="$WORK/prometheus.yml" \
     --storage.tsdb.path="${data:-$WORK/data}" \
     --web.listen-address="127.0.0.1:$port" >"$WORK/prometheus.log" 2>&1 &

@@ -35,13 +35,17 @@ Family<Counter>& NewCounter(Registry& registry, const std::string& name,
 }
 
 // A counter that follows a total which the stage counts itself. A stage that
-// was built anew starts its total again from zero: the counter goes on.
+// was built anew starts its total again from zero: the counter goes on. A total
+// that falls a little otherwise has only to catch up: what runs counts as idle
+// until it ends.
 struct Follower {
   Counter* counter = nullptr;
   double seen = 0;
 
-  void Follow(double total) {
-    counter->Increment(total >= seen ? total - seen : total);
+  void Follow(double total, bool anew) {
+    if (anew) seen = 0;
+    if (total <= seen) return;
+    counter->Increment(total - seen);
     seen = total;
   }
 };
@@ -63,6 +67,13 @@ constexpr std::pair<const char*, double (v1::StageTimes::*)() const> kPhases[] =
      {"evaluate", &v1::StageTimes::evaluate},
      {"checkpoint", &v1::StageTimes::checkpoint}};
 
+// Since the stage was built.
+double SecondsOf(const v1::StageTimes& times) {
+  double seconds = 0;
+  for (const auto& [phase, of] : kPhases) seconds += (times.*of)();
+  return seconds;
+}
+
 constexpr std::pair<const char*, int64_t StageMemory::*> kMemory[] = {
     {"weights", &StageMemory::weights},
     {"gradients", &StageMemory::gradients},
@@ -80,6 +91,7 @@ struct WorkerMetrics::Impl {
     Follower microbatches, refreshes;
     std::optional<Follower> downstream, upstream;
     std::vector<Follower> phases;                 // as kPhases
+    double age = 0;                               // of the stage, seconds
     std::vector<std::function<void()>> removals;  // from their families
   };
 
@@ -192,17 +204,23 @@ void WorkerMetrics::Update(const std::vector<v1::StageStatus>& stages) {
     Impl::Series& series = found->second;
     series.stash_bytes->Set(static_cast<double>(stage.stash_bytes()));
     series.stash_versions->Set(static_cast<double>(stage.stash_versions()));
-    series.microbatches.Follow(static_cast<double>(stage.microbatches()));
-    series.refreshes.Follow(static_cast<double>(stage.refreshes()));
+    const double age = SecondsOf(stage.times());
+    const bool anew =
+        age < series.age ||
+        static_cast<double>(stage.microbatches()) < series.microbatches.seen;
+    series.age = age;
+    series.microbatches.Follow(static_cast<double>(stage.microbatches()), anew);
+    series.refreshes.Follow(static_cast<double>(stage.refreshes()), anew);
     for (size_t i = 0; i < series.phases.size(); ++i) {
-      series.phases[i].Follow((stage.times().*kPhases[i].second)());
+      series.phases[i].Follow((stage.times().*kPhases[i].second)(), anew);
     }
     if (series.downstream) {
       series.downstream->Follow(
-          static_cast<double>(stage.bytes_sent_downstream()));
+          static_cast<double>(stage.bytes_sent_downstream()), anew);
     }
     if (series.upstream) {
-      series.upstream->Follow(static_cast<double>(stage.bytes_sent_upstream()));
+      series.upstream->Follow(static_cast<double>(stage.bytes_sent_upstream()),
+                              anew);
     }
   }
 }

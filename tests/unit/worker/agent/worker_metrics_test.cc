@@ -119,6 +119,38 @@ TEST(WorkerMetrics, AllSeriesOfAStageAreThereBeforeItRuns) {
                                   "stage=\"1\"} 0\n")));
 }
 
+// A forward pass is idle time until it has ended, so that total falls back.
+TEST(WorkerMetrics, IdleTimeThatTurnsOutBusyIsNotCountedAgain) {
+  prometheus::Registry registry;
+  WorkerMetrics metrics(registry, "demo");
+  metrics.Host(AssignmentOf({1}));
+  const auto update = [&](double forward, double idle, int microbatches) {
+    v1::StageStatus status;
+    status.set_stage(1);
+    status.set_microbatches(microbatches);
+    status.mutable_times()->set_forward(forward);
+    status.mutable_times()->set_idle(idle);
+    metrics.Update({status});
+  };
+  const auto expect = [&](const char* phase, const char* seconds) {
+    EXPECT_THAT(
+        Text(registry),
+        HasSubstr(std::string("gimbal_stage_phase_seconds_total{phase="
+                              "\"") +
+                  phase + "\",run=\"demo\",stage=\"1\"} " + seconds + "\n"));
+  };
+  update(10, 5, 10);
+  update(12, 4, 12);
+  expect("idle", "5");
+  expect("forward", "12");
+  update(12, 6, 12);
+  expect("idle", "6");
+  // Built anew: everything starts again, and the counters go on.
+  update(1, 2, 1);
+  expect("idle", "8");
+  expect("forward", "13");
+}
+
 TEST(WorkerMetrics, TheEndsOfThePipelineSendOneWay) {
   prometheus::Registry registry;
   WorkerMetrics metrics(registry, "demo");
