@@ -60,8 +60,9 @@ const std::vector<std::vector<std::string>> kMethods = {
      "pipeline.stash=none"},
     {"optimizer.name=adamw", "staleness.mitigation=[weight_prediction]"},
     // Several plans between two checkpoints.
-    {"optimizer.name=basis_rotation", "optimizer.rotation.max_period=10",
-     "optimizer.rotation.adapt_every=10", "optimizer.rotation.policy=adaptive"},
+    {"optimizer.name=basis_rotation", "optimizer.rotation.period=3",
+     "optimizer.rotation.max_period=10", "optimizer.rotation.adapt_every=10",
+     "optimizer.rotation.policy=adaptive"},
 };
 
 enum class Fault {
