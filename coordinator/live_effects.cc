@@ -122,9 +122,13 @@ void LiveEffects::Record(const std::string& what, const std::string& reason,
                                 .update = update,
                                 .generation = generation_};
   base::LogInfo(absl::StrCat(decision.what, ": ", decision.reason));
-  folder_.events.Append(decision);
+  // In this order: see event_file.h.
   const absl::Status stored = folder_.store->AddDecision(decision);
-  if (!stored.ok()) base::LogWarning(stored.ToString());
+  if (stored.ok()) {
+    folder_.events.Append(decision);
+  } else {
+    base::LogWarning(stored.ToString());
+  }
   decisions_.push_back(decision);
   if (decisions_.size() > kShownDecisions) decisions_.pop_front();
 }

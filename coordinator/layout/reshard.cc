@@ -66,6 +66,7 @@ absl::StatusOr<Source> OpenSource(const std::string& run_dir) {
   if (!identity.has_value()) {
     return absl::NotFoundError(absl::StrCat(path, ": holds no run yet"));
   }
+  GIMBAL_RETURN_IF_ERROR(CheckNothingForgotten(run_dir, *store));
   GIMBAL_ASSIGN_OR_RETURN(const v1::RunConfig config,
                           config::LoadRunConfig(run_dir + "/config.yaml", {}));
   return Source{std::move(lock), std::move(store), *std::move(identity),

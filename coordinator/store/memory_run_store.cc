@@ -104,6 +104,13 @@ absl::Status MemoryRunStore::AddDecision(const StoredDecision& decision) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<bool> MemoryRunStore::Holds(const StoredDecision& decision) {
+  return std::ranges::any_of(decisions_, [&](const StoredDecision& held) {
+    return held.unix_seconds == decision.unix_seconds &&
+           held.what == decision.what && held.reason == decision.reason;
+  });
+}
+
 absl::StatusOr<std::vector<StoredDecision>> MemoryRunStore::Decisions(
     int limit) {
   const size_t count = std::min(decisions_.size(), static_cast<size_t>(limit));

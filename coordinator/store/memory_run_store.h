@@ -27,6 +27,7 @@ class MemoryRunStore final : public RunStore {
   absl::Status AddLeftOut(const LeftOut& left_out, int64_t plans_from) override;
   absl::StatusOr<std::vector<LeftOut>> LeftOuts() override;
   absl::Status AddDecision(const StoredDecision& decision) override;
+  absl::StatusOr<bool> Holds(const StoredDecision& decision) override;
   absl::StatusOr<std::vector<StoredDecision>> Decisions(int limit) override;
   absl::StatusOr<std::string> LastReason(const std::string& what) override;
 

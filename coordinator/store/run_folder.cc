@@ -120,6 +120,7 @@ absl::StatusOr<RunFolder> RunFolder::Take(const std::string& run_dir,
   v1::RunConfig taken = config;
   if (identity.has_value()) {
     GIMBAL_RETURN_IF_ERROR(CheckSameData(run_dir, identity->data, data));
+    GIMBAL_RETURN_IF_ERROR(CheckNothingForgotten(run_dir, *store));
     GIMBAL_ASSIGN_OR_RETURN(taken, TakeUp(run_dir, *identity, config, *store));
     GIMBAL_ASSIGN_OR_RETURN(identity, store->Identity());
   } else {

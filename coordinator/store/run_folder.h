@@ -27,7 +27,8 @@ struct RunFolder {
   //   FAILED_PRECONDITION  it holds a run of another config (the first key that
   //                        differs is named) or on other data, or a run begins
   //                        with an origin
-  //   DATA_LOSS            no checkpoint is left to go over from
+  //   DATA_LOSS            no checkpoint is left to go over from, or the store
+  //                        has forgotten what events.jsonl knows of
   // A folder without a run may be resumed: the run starts at update 0.
   static absl::StatusOr<RunFolder> Take(const std::string& run_dir,
                                         const v1::RunConfig& config,

@@ -95,6 +95,8 @@ class RunStore {
   virtual absl::StatusOr<std::vector<LeftOut>> LeftOuts() = 0;
 
   virtual absl::Status AddDecision(const StoredDecision& decision) = 0;
+  // Whether one of this time, name and reason was added.
+  virtual absl::StatusOr<bool> Holds(const StoredDecision& decision) = 0;
   // The newest `limit`, newest last.
   virtual absl::StatusOr<std::vector<StoredDecision>> Decisions(int limit) = 0;
   // Reason of the newest decision of this name; empty when there is none.

@@ -337,6 +337,16 @@ class SqliteRunStore final : public RunStore {
     return insert.Run();
   }
 
+  absl::StatusOr<bool> Holds(const StoredDecision& decision) override {
+    Statement query = Make(
+        "SELECT 1 FROM decisions "
+        "WHERE unix_seconds = ? AND what = ? AND reason = ?");
+    query.Bind(0, decision.unix_seconds);
+    query.Bind(1, decision.what);
+    query.Bind(2, decision.reason);
+    return query.Step();
+  }
+
   absl::StatusOr<std::vector<StoredDecision>> Decisions(int limit) override {
     Statement query = Make(
         "SELECT unix_seconds, what, reason, update_number, generation "

@@ -1,10 +1,14 @@
 #include "coordinator/store/run_folder.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
+#include <fstream>
 
+#include "absl/strings/str_split.h"
 #include "common/config/run_config_io.h"
 #include "common/io/file.h"
 #include "coordinator/store/sqlite_run_store.h"
@@ -163,6 +167,89 @@ TEST(RunFolder, ADecisionOfTheStoreIsInTheFileAfterwards) {
   EXPECT_THAT(
       text, ::testing::MatchesRegex("\\{[^\n]*\"what\":\"a\",\"reason\":\"b\","
                                     "\"update\":12,\"generation\":3\\}\n"));
+}
+
+// A run of three decisions whose coordinator was killed; the copy has its
+// write-ahead log.
+class KilledRun : public ::testing::Test {
+ protected:
+  KilledRun() {
+    const auto folder = RunFolder::Take(dir_ / "run", Config(), kData, false);
+    EXPECT_THAT(folder, IsOk());
+    for (const char* what : {"a", "b", "c"}) Decide(*folder, what);
+    std::filesystem::copy(dir_ / "run", copy_);
+  }
+
+  static void Decide(const RunFolder& folder, const std::string& what) {
+    const StoredDecision decision{1700000000.123456789, what, "because"};
+    EXPECT_THAT(folder.store->AddDecision(decision), IsOk());
+    EventFile events = *EventFile::Open(folder.run_dir + "/events.jsonl");
+    events.Append(decision);
+  }
+
+  absl::Status Resume() {
+    return RunFolder::Take(copy_, Config(), kData, true).status();
+  }
+  std::string Read(const std::string& file) {
+    return *io::ReadFile(copy_ + "/" + file);
+  }
+  void Write(const std::string& file, const std::string& text) {
+    std::ofstream(copy_ + "/" + file, std::ios::binary) << text;
+  }
+
+  TempDir dir_;
+  const std::string copy_ = dir_ / "copy";
+};
+
+TEST_F(KilledRun, IsTakenUp) { EXPECT_THAT(Resume(), IsOk()); }
+
+// The run once went on without the decisions, with other numbers.
+TEST_F(KilledRun, WhatAFlippedBitOfTheLogHidesIsMissed) {
+  std::string log = Read("coordinator.db-wal");
+  log[log.size() - 3000] ^= 0x40;
+  Write("coordinator.db-wal", log);
+  const absl::Status status = Resume();
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kDataLoss,
+                               HasSubstr("coordinator.db-wal")));
+  EXPECT_THAT(status.ToString(), HasSubstr("'c'"));
+  EXPECT_THAT(Read("config.yaml"), HasSubstr("demo"));
+}
+
+// The file may lag behind the store.
+TEST_F(KilledRun, LinesThatWereNotWrittenAreNoLoss) {
+  const std::string events = Read("events.jsonl");
+  for (const size_t cut : {size_t{10}, events.size() / 2, events.size()}) {
+    Write("events.jsonl", events.substr(0, events.size() - cut));
+    EXPECT_THAT(Resume(), IsOk()) << cut;
+    const std::string after = Read("events.jsonl");
+    EXPECT_THAT(after, HasSubstr("\"what\":\"c\""));
+    EXPECT_TRUE(after.ends_with("}\n")) << after;
+    const std::vector<std::string> lines =
+        absl::StrSplit(after, '\n', absl::SkipEmpty());
+    for (const std::string& line : lines) {
+      EXPECT_TRUE(line.starts_with("{\"unix") && line.ends_with("}")) << line;
+    }
+  }
+}
+
+TEST(EventFile, ALineThatDoesNotFitLeavesNoPartOfItself) {
+  TempDir dir;
+  const std::string path = dir / "events.jsonl";
+  ASSERT_OK_AND_ASSIGN(EventFile events, EventFile::Open(path));
+  events.Append({1, "first", "fits"});
+  ASSERT_OK_AND_ASSIGN(const std::string before, io::ReadFile(path));
+  rlimit limit = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &limit), 0);
+  rlimit small = limit;
+  small.rlim_cur = before.size() + 10;
+  const auto ignored = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  events.Append({2, "second", "does not fit"});
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  std::signal(SIGXFSZ, ignored);
+  EXPECT_EQ(*io::ReadFile(path), before);
+  events.Append({3, "third", "fits"});
+  EXPECT_THAT(*io::ReadFile(path), ::testing::StartsWith(before + "{"));
 }
 
 TEST(RunFolder, TwoRunsOfOneConfigDiffer) {
