@@ -217,6 +217,12 @@ absl::StatusOr<std::vector<MetricsRow>> LiveEffects::KeepRows(int64_t last) {
   return rows;
 }
 
+bool LiveEffects::HasCheckpoint(int64_t update) {
+  std::error_code error;
+  return std::filesystem::exists(
+      absl::StrCat(catalogue_.Folder(update), "/", io::kCommitFile), error);
+}
+
 absl::Status LiveEffects::CommitCheckpoint(const CheckpointContent& content) {
   GIMBAL_RETURN_IF_ERROR(folder_.metrics.Sync());
   GIMBAL_RETURN_IF_ERROR(

@@ -177,6 +177,7 @@ class RunController {
 
   // run_controller_assign.cc
   bool EnoughWorkers(const std::vector<int64_t>& workers, base::SteadyTime now);
+  bool FindsCheckpoint(base::SteadyTime now);
   bool HasVacancy() const;
   std::string WhoIsMissing() const;
   void AssignWhenReady(base::SteadyTime now);
@@ -282,8 +283,9 @@ class RunController {
   std::optional<int64_t> repeat_after_;  // told to the workers that are kept
   base::SteadyTime alive_since_;  // who was heard of since counts as alive
   base::SteadyTime waits_since_;  // this recovery
-  bool counted_restart_ = true;   // of this recovery
-  bool of_loss_ = true;           // and it has an entry in recoveries_
+  std::optional<base::SteadyTime> missing_since_;  // the newest checkpoint
+  bool counted_restart_ = true;                    // of this recovery
+  bool of_loss_ = true;  // and it has an entry in recoveries_
   std::optional<base::SteadyTime> ticked_;
 
   // Progress under this generation.

@@ -11,6 +11,11 @@
 #include "worker/pipeline/link_choice.h"
 
 namespace gimbal::coordinator {
+namespace {
+
+constexpr base::Seconds kCheckpointWait{60};
+
+}  // namespace
 
 // With fewer workers than slots some take several, once the others have stayed
 // away long enough and if the config allows so few.
@@ -41,6 +46,33 @@ bool RunController::EnoughWorkers(const std::vector<int64_t>& workers,
     machine_.Explain(reason);
   }
   return false;
+}
+
+// A folder of checkpoints may be away for a moment, and the stages that are
+// left lose nothing by waiting for it.
+bool RunController::FindsCheckpoint(base::SteadyTime now) {
+  const std::optional<int64_t> kept = memory_.committed();
+  const bool in_memory =
+      kept && (memory_.Missing(*kept).empty() ||
+               (kept >= committed_ && LostWithoutSnapshot(*kept).empty()));
+  // What a guard left out took newer checkpoints with it.
+  const bool needed = committed_ && !void_rows_ && !in_memory;
+  if (!needed || effects_.HasCheckpoint(*committed_)) {
+    missing_since_.reset();
+    return true;
+  }
+  if (!missing_since_) {
+    missing_since_ = now;
+    const std::string what =
+        absl::StrCat("waits for the checkpoint of update ", *committed_);
+    const std::string reason = absl::StrCat(
+        "it is not there any more: is ", setup_.checkpoint_root,
+        " mounted, was it moved? Without it for ", kCheckpointWait.count(),
+        " s the run goes back to an older one, or fails");
+    machine_.Explain(absl::StrCat(what, ": ", reason));
+    effects_.Record(what, reason, *committed_);
+  }
+  return now - *missing_since_ > kCheckpointWait;
 }
 
 bool RunController::HasVacancy() const {
@@ -87,6 +119,7 @@ void RunController::AssignWhenReady(base::SteadyTime now) {
     if (!recovering) machine_.Explain(WhoIsMissing());
     return;
   }
+  if (recovering && !FindsCheckpoint(now)) return;
   if (recovering && !counted_restart_) {
     // A link broke though nobody died.
     CountRestart(recoveries_.back().stage, Loss::kLink,

@@ -78,6 +78,8 @@ class RunEffects {
   // nothing is dropped, when they are not all there.
   virtual absl::StatusOr<std::vector<MetricsRow>> KeepRows(int64_t last) = 0;
 
+  // Whether the committed checkpoint is where it was; not whether it is good.
+  virtual bool HasCheckpoint(int64_t update) = 0;
   // Makes a whole checkpoint count; rows up to its update were written before.
   // An error means that it does not count.
   virtual absl::Status CommitCheckpoint(const CheckpointContent& content) = 0;

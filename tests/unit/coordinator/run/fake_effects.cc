@@ -149,6 +149,10 @@ absl::StatusOr<std::vector<MetricsRow>> FakeEffects::KeepRows(int64_t last) {
   return rows;
 }
 
+bool FakeEffects::HasCheckpoint(int64_t update) {
+  return disk_error.ok() && committed.contains(update);
+}
+
 absl::Status FakeEffects::CommitCheckpoint(const CheckpointContent& content) {
   EXPECT_LE(content.update, static_cast<int64_t>(rows.size()));
   flushed = rows.size();

@@ -37,6 +37,7 @@ class FakeEffects final : public RunEffects {
   absl::Status FlushRows() override;
   absl::StatusOr<std::vector<MetricsRow>> Rows() override;
   absl::StatusOr<std::vector<MetricsRow>> KeepRows(int64_t last) override;
+  bool HasCheckpoint(int64_t update) override;
   absl::Status CommitCheckpoint(const CheckpointContent& content) override;
   void GiveUpCheckpoint(int64_t update, const std::string& reason) override;
   void RemoveUnfinishedCheckpoints() override {}

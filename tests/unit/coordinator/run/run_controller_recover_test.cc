@@ -97,6 +97,40 @@ TEST(RunController, EveryStageGoesBackWhenMessagesWereNotKept) {
   FinishAndExpectAllRows(cluster);
 }
 
+// The run once failed, though every other stage was whole.
+TEST(RunController, ACheckpointThatIsAwayForAMomentIsWaitedFor) {
+  FakeCluster cluster(2, 2);
+  Start(cluster, 2);
+  TrainToTheFirstCheckpoint(cluster);
+  cluster.Kill(2);
+  cluster.effects.disk_error = absl::DataLossError("no checkpoints");
+  cluster.Heartbeat(1);
+  const int64_t replacement = cluster.Join();
+  Wait(cluster, 50, {1, replacement});
+  ASSERT_EQ(cluster.run->state(), v1::RUN_STATE_RECOVERING);
+  EXPECT_THAT(cluster.run->Status(cluster.now).reason(),
+              HasSubstr("waits for the checkpoint of update 10"));
+  cluster.effects.disk_error = absl::OkStatus();
+  cluster.Heartbeat(1);
+  ASSERT_EQ(cluster.run->state(), v1::RUN_STATE_ASSIGNING);
+  EXPECT_EQ(cluster.workers.at(1).versions.at(0), 12) << "it was kept";
+  FinishAndExpectAllRows(cluster);
+}
+
+TEST(RunController, ACheckpointThatStaysAwayFailsTheRun) {
+  FakeCluster cluster(2, 2);
+  Start(cluster, 2);
+  TrainToTheFirstCheckpoint(cluster);
+  cluster.Kill(2);
+  cluster.effects.disk_error = absl::DataLossError("no checkpoints");
+  cluster.Heartbeat(1);
+  const int64_t replacement = cluster.Join();
+  Wait(cluster, 70, {1, replacement});
+  EXPECT_EQ(cluster.run->exit_code(), 3);
+  EXPECT_THAT(cluster.run->Status(cluster.now).reason(),
+              HasSubstr("no checkpoints"));
+}
+
 TEST(RunController, NothingIsCommittedWhileAStageIsReplayed) {
   FakeCluster cluster(2, 2);
   Start(cluster, 2);
