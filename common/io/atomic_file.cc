@@ -1,6 +1,7 @@
 #include "common/io/atomic_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -20,12 +21,24 @@ std::string ParentOf(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
+// A file of its own: an earlier writer that was stopped or cut off, and wakes
+// up, goes on with one that has no name any more. What is no file, such as a
+// pipe, is written to as it is.
+UniqueFd OpenTemporary(const std::string& path) {
+  constexpr int kFlags = O_WRONLY | O_CLOEXEC;
+  struct stat there = {};
+  if (lstat(path.c_str(), &there) == 0) {
+    if (!S_ISREG(there.st_mode)) return UniqueFd(open(path.c_str(), kFlags));
+    std::remove(path.c_str());
+  }
+  return UniqueFd(open(path.c_str(), kFlags | O_CREAT | O_EXCL, 0666));
+}
+
 }  // namespace
 
 absl::StatusOr<AtomicFile> AtomicFile::Create(const std::string& path) {
   GIMBAL_RETURN_IF_ERROR(MakeFolders(ParentOf(path)));
-  UniqueFd fd(open((path + ".tmp").c_str(),
-                   O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  UniqueFd fd = OpenTemporary(path + ".tmp");
   if (!fd.valid()) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot create ", path));
   }
@@ -36,7 +49,14 @@ AtomicFile::AtomicFile(std::string path, UniqueFd fd)
     : path_(std::move(path)), fd_(std::move(fd)) {}
 
 AtomicFile::~AtomicFile() {
-  if (fd_.valid()) std::remove(TemporaryPath().c_str());
+  if (fd_.valid() && IsOurs()) std::remove(TemporaryPath().c_str());
+}
+
+bool AtomicFile::IsOurs() const {
+  struct stat named = {}, ours = {};
+  return stat(TemporaryPath().c_str(), &named) == 0 &&
+         fstat(fd_.get(), &ours) == 0 && named.st_dev == ours.st_dev &&
+         named.st_ino == ours.st_ino;
 }
 
 absl::Status AtomicFile::Append(const void* data, size_t bytes) {
@@ -55,6 +75,10 @@ absl::Status AtomicFile::Append(const void* data, size_t bytes) {
 
 absl::Status AtomicFile::Commit() {
   if (fsync(fd_.get()) != 0) return Error("sync");
+  if (!IsOurs()) {
+    return absl::AbortedError(
+        absl::StrCat("another writer has taken ", path_, " over"));
+  }
   if (std::rename(TemporaryPath().c_str(), path_.c_str()) != 0) {
     return Error("rename the finished file to");
   }

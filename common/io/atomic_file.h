@@ -1,6 +1,7 @@
 // A file that appears whole or not at all: it is written as PATH.tmp, synced
 // and renamed by Commit; without a Commit the destructor removes it.
-// Not thread-safe; one writer per path.
+// Not thread-safe. The newest writer of a path is the one that counts: an older
+// one, which was stopped for long, neither touches its file nor commits.
 //
 //   GIMBAL_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
 //   GIMBAL_RETURN_IF_ERROR(file.Append(data, bytes));
@@ -29,11 +30,13 @@ class AtomicFile {
   absl::Status Append(std::string_view text) {
     return Append(text.data(), text.size());
   }
+  // ABORTED when somebody else has begun to write the same path since.
   absl::Status Commit();
 
  private:
   AtomicFile(std::string path, UniqueFd fd);
   absl::Status Error(std::string_view action) const;
+  bool IsOurs() const;  // what has the temporary name
   std::string TemporaryPath() const { return path_ + ".tmp"; }
 
   std::string path_;

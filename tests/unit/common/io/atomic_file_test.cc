@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <optional>
 #include <utility>
 
 #include "common/io/file.h"
@@ -50,6 +52,39 @@ TEST(AtomicFileTest, KeepsTheOldContentUntilCommit) {
   }
   ASSERT_OK_AND_ASSIGN(const std::string content, ReadFile(path));
   EXPECT_EQ(content, "old");
+}
+
+// A process that was stopped while it wrote, and its replacement, once shared
+// one file.
+TEST(AtomicFileTest, AnOlderWriterThatWakesUpChangesNothing) {
+  for (const bool wakes_late : {false, true}) {
+    const TempDir dir;
+    const std::string path = dir / "file";
+    ASSERT_OK_AND_ASSIGN(AtomicFile old, AtomicFile::Create(path));
+    std::optional<AtomicFile> stopped(std::move(old));
+    EXPECT_THAT(stopped->Append("old"), IsOk());
+    ASSERT_OK_AND_ASSIGN(AtomicFile newer, AtomicFile::Create(path));
+    EXPECT_THAT(newer.Append("new, "), IsOk());
+    const auto wake_up = [&] {
+      EXPECT_THAT(stopped->Append("older still"), IsOk());
+      EXPECT_THAT(stopped->Commit(), StatusIs(absl::StatusCode::kAborted,
+                                              HasSubstr("another writer")));
+      stopped.reset();
+    };
+    if (!wakes_late) wake_up();
+    EXPECT_THAT(newer.Append("whole"), IsOk());
+    EXPECT_THAT(newer.Commit(), IsOk());
+    if (wakes_late) wake_up();
+    EXPECT_EQ(*ReadFile(path), "new, whole");
+  }
+}
+
+TEST(AtomicFileTest, WhatAKilledWriterLeftIsReplaced) {
+  const TempDir dir;
+  std::ofstream(dir / "file.tmp") << "much more than what comes now";
+  ASSERT_THAT(WriteFileAtomically(dir / "file", "short"), IsOk());
+  EXPECT_EQ(*ReadFile(dir / "file"), "short");
+  EXPECT_FALSE(std::filesystem::exists(dir / "file.tmp"));
 }
 
 TEST(AtomicFileTest, NamesPathAndReasonWhenTheTargetIsAFolder) {
