@@ -20,7 +20,10 @@ namespace {
 namespace cuda = compute::cuda;
 using Floats = std::vector<float>;
 
-constexpr double kTolerance = 2e-4;
+// What rounding makes of a badly conditioned basis; it depends on the CPU's BLAS
+// too. Seen: up to 2e-4 with OpenBLAS's kernels for AVX2, 2.7e-4 with those for
+// AVX-512.
+constexpr double kTolerance = 5e-4;
 
 class Arena {
  public:
