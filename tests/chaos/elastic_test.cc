@@ -199,8 +199,11 @@ TEST_F(Elastic, ASlowDiskIsNoDeath) {
   const auto settings = Settings({"run.steps=1200", "checkpoint.every=400"});
   MustTrain("undisturbed",
             settings + std::vector<std::string>{"--workers", "1"});
+  // Or update 400 is done before the pipe is there.
+  auto pace = std::make_unique<SlowStages>();
   Command command(TrainArguments(
       "slow", settings + std::vector<std::string>{"--workers", "4"}));
+  pace.reset();
   ASSERT_TRUE(WaitForRows(command, "slow", 5));
   // Whoever opens a pipe to write waits for somebody who reads.
   const std::string layers = folder_ / "slow/checkpoints/step-00000400/layers";
