@@ -97,15 +97,20 @@ TEST(RunController, EveryStageGoesBackWhenMessagesWereNotKept) {
   FinishAndExpectAllRows(cluster);
 }
 
-// The run once failed, though every other stage was whole.
-TEST(RunController, ACheckpointThatIsAwayForAMomentIsWaitedFor) {
-  FakeCluster cluster(2, 2);
+// The worker that came in place of the lost one.
+int64_t LoseAStageAndTheCheckpoint(FakeCluster& cluster) {
   Start(cluster, 2);
   TrainToTheFirstCheckpoint(cluster);
   cluster.Kill(2);
   cluster.effects.disk_error = absl::DataLossError("no checkpoints");
   cluster.Heartbeat(1);
-  const int64_t replacement = cluster.Join();
+  return cluster.Join();
+}
+
+// The run once failed, though every other stage was whole.
+TEST(RunController, ACheckpointThatIsAwayForAMomentIsWaitedFor) {
+  FakeCluster cluster(2, 2);
+  const int64_t replacement = LoseAStageAndTheCheckpoint(cluster);
   Wait(cluster, 50, {1, replacement});
   ASSERT_EQ(cluster.run->state(), v1::RUN_STATE_RECOVERING);
   EXPECT_THAT(cluster.run->Status(cluster.now).reason(),
@@ -119,12 +124,7 @@ TEST(RunController, ACheckpointThatIsAwayForAMomentIsWaitedFor) {
 
 TEST(RunController, ACheckpointThatStaysAwayFailsTheRun) {
   FakeCluster cluster(2, 2);
-  Start(cluster, 2);
-  TrainToTheFirstCheckpoint(cluster);
-  cluster.Kill(2);
-  cluster.effects.disk_error = absl::DataLossError("no checkpoints");
-  cluster.Heartbeat(1);
-  const int64_t replacement = cluster.Join();
+  const int64_t replacement = LoseAStageAndTheCheckpoint(cluster);
   Wait(cluster, 70, {1, replacement});
   EXPECT_EQ(cluster.run->exit_code(), 3);
   EXPECT_THAT(cluster.run->Status(cluster.now).reason(),
