@@ -350,7 +350,7 @@ void Coordinator::Impl::Shutdown(milliseconds grace) {
   health.SetWaiting("shuts down");
   loop.Post([this] {
     over = true;
-    core.sessions.DisconnectAll(absl::OkStatus());
+    core.sessions.Close(absl::OkStatus());
   });
   // The server waits for every call, and calls wait for the loop.
   if (!loop_started) StartLoop();

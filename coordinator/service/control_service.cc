@@ -47,7 +47,8 @@ void Receive(Core& core, const std::shared_ptr<Session>& session,
   if (core.run == nullptr) {
     status = absl::UnavailableError("the coordinator is starting");
   } else if (!core.sessions.Bind(message.worker_id(), session)) {
-    status = absl::AbortedError("the worker has another session");
+    status = absl::AbortedError(
+        "the worker has another session, or the coordinator shuts down");
   } else {
     status = core.run->Receive(message, arrived);
     if (status.ok()) EchoClock(*session, message.heartbeat(), arrived);

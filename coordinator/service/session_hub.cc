@@ -5,6 +5,7 @@
 namespace gimbal::coordinator {
 
 bool SessionHub::Bind(int64_t worker, const std::shared_ptr<Session>& session) {
+  if (closed_) return false;
   const auto bound =
       std::find_if(sessions_.begin(), sessions_.end(),
                    [&](const auto& entry) { return entry.second == session; });
@@ -35,7 +36,8 @@ void SessionHub::Disconnect(int64_t worker, const absl::Status& reason) {
   sessions_.erase(it);
 }
 
-void SessionHub::DisconnectAll(const absl::Status& reason) {
+void SessionHub::Close(const absl::Status& reason) {
+  closed_ = true;
   for (const auto& [worker, session] : sessions_) session->Close(reason);
   sessions_.clear();
 }
