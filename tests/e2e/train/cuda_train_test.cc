@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -74,6 +75,34 @@ TEST_F(CudaTrain, HasTheCpusLossesAndTheSameNumbersForAnyWorkers) {
   alone.insert(alone.end(), {"--workers", "1"});
   MustTrain("one", On("auto", alone));
   EXPECT_EQ(Difference(NumbersOf("one"), NumbersOf("four")), "");
+}
+
+// Basis rotation divides by the root of second moments also where gradients are
+// rounding errors, so the last bits of a product show in the losses. How much
+// is no matter of the device: two kinds of CPU kernels are the measure.
+TEST_F(CudaTrain, RotatesAsCloseToTheCpuAsCpusAreToEachOther) {
+  const std::vector<std::string> steps = {"--set", "run.steps=25", "--workers",
+                                          "1"};
+  MustTrain("cpu", On("cpu", steps));
+  setenv("OPENBLAS_CORETYPE", "Nehalem", /*overwrite=*/1);
+  MustTrain("other", On("cpu", steps));
+  unsetenv("OPENBLAS_CORETYPE");
+  MustTrain("cuda", On("cuda", steps));
+  const std::vector<double> cpu = Losses("cpu");
+  const auto apart = [&](const std::string& run) {
+    const std::vector<double> losses = Losses(run);
+    EXPECT_EQ(losses.size(), cpu.size());
+    double most = 0;
+    for (size_t i = 0; i < std::min(cpu.size(), losses.size()); ++i) {
+      most = std::max(most, std::abs(losses[i] - cpu[i]) / cpu[i]);
+    }
+    return most;
+  };
+  const double cpus = apart("other");
+  ASSERT_GT(cpus, 0) << "OpenBLAS took the same kernels twice";
+  EXPECT_LT(cpus, 2e-3);
+  EXPECT_LT(apart("cuda"), 5 * cpus);
+  EXPECT_GT(apart("cuda"), 0);
 }
 
 TEST_F(CudaTrain, AKilledWorkerIsReplacedAndTheNumbersStayTheSame) {
