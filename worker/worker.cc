@@ -299,7 +299,10 @@ void Worker::SetTrace(const v1::TraceSetting& setting) {
   tracer_.Set({.every = setting.every(),
                .folder = setting.folder(),
                .max_bytes = setting.max_bytes()},
-              {.run = run, .worker = options_.name, .pid = getpid()});
+              {.run = run,
+               .worker = options_.name,
+               .pid = getpid(),
+               .clock = trace::ClockId()});
 }
 
 void Worker::Handle(v1::CoordinatorMessage message) {
@@ -308,9 +311,11 @@ void Worker::Handle(v1::CoordinatorMessage message) {
     fence_.Answered(message.probe_answer().number());
   } else if (message.has_clock_echo()) {
     const v1::ClockEcho& echo = message.clock_echo();
-    tracer_.AddClockSample(trace::MeasureClock(
+    trace::ClockSample sample = trace::MeasureClock(
         echo.sent_ns(), echo.received_ns(), echo.answered_ns(),
-        trace::ClockNs(base::Clock::Real().Now())));
+        trace::ClockNs(base::Clock::Real().Now()));
+    sample.clock = echo.clock();
+    tracer_.AddClockSample(sample);
   } else if (message.has_trace()) {
     SetTrace(message.trace());
   } else if (message.has_committed() && message.committed().in_memory()) {

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
+#include <random>
 
 namespace gimbal::trace {
 namespace {
@@ -37,6 +39,15 @@ int64_t EpochNs() {
 int64_t ClockNs(base::SteadyTime time) {
   static const int64_t epoch = EpochNs();
   return epoch + SteadyNs(time);
+}
+
+int64_t ClockId() {
+  static const int64_t id = [] {
+    std::random_device random;
+    return std::uniform_int_distribution<int64_t>(
+        1, std::numeric_limits<int64_t>::max())(random);
+  }();
+  return id;
 }
 
 ClockSample MeasureClock(int64_t sent_ns, int64_t received_ns,

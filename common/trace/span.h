@@ -17,9 +17,10 @@ enum class SpanKind : uint8_t {
   kCheckpoint = 9,  // index: update
   kIdle = 10,       // before the action of that index
   // Not spans:
-  kClock = 32,  // a ClockSample: begin is at_ns, end offset_ns, index
-                // uncertainty_ns
-  kLost = 33,   // index: spans that found no room before `begin`
+  kClock = 32,    // a ClockSample: begin is at_ns, end offset_ns, index
+                  // uncertainty_ns
+  kLost = 33,     // index: spans that found no room before `begin`
+  kClockOf = 34,  // index: the ClockSample::clock of the kClocks that follow
 };
 
 // As in a trace file: 32 bytes, little-endian.

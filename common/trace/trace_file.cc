@@ -41,7 +41,8 @@ absl::StatusOr<TraceHeader> ParseHeader(const std::string& line) {
   }
   return TraceHeader{.run = json.value("run", ""),
                      .worker = json.value("worker", ""),
-                     .pid = json.value("pid", int64_t{0})};
+                     .pid = json.value("pid", int64_t{0}),
+                     .clock = json.value("clock", int64_t{0})};
 }
 
 absl::StatusOr<TraceContent> Parse(const std::string& text) {
@@ -74,11 +75,10 @@ absl::StatusOr<std::unique_ptr<TraceFile>> TraceFile::Create(
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot create ", path));
   }
   std::unique_ptr<TraceFile> file(new TraceFile(path, fd));
-  const nlohmann::ordered_json json = {{"format", kFormat},
-                                       {"version", kVersion},
-                                       {"run", header.run},
-                                       {"worker", header.worker},
-                                       {"pid", header.pid}};
+  const nlohmann::ordered_json json = {
+      {"format", kFormat}, {"version", kVersion},
+      {"run", header.run}, {"worker", header.worker},
+      {"pid", header.pid}, {"clock", header.clock}};
   const std::string line =
       json.dump(-1, ' ', false,
                 nlohmann::ordered_json::error_handler_t::replace) +

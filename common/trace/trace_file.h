@@ -1,7 +1,8 @@
 // A file of RUN_DIR/trace: what one worker process recorded between a start and
 // the next stop.
 //
-//   {"format":"gimbal-trace","version":1,"run":...,"worker":...,"pid":...}\n
+//   {"format":"gimbal-trace","version":1,"run":...,"worker":...,"pid":...,
+//    "clock":...}\n
 //   spans of 32 bytes (span.h), in the order in which they were written
 //
 // A file is only ever appended to; the last span of one whose writer was killed
@@ -26,6 +27,9 @@ struct TraceHeader {
   std::string run;
   std::string worker;
   int64_t pid = 0;
+  // The process's own (ClockId): a container that is started again may have the
+  // same pid.
+  int64_t clock = 0;
 };
 
 struct TraceContent {

@@ -66,6 +66,7 @@ std::shared_ptr<Recorder> Tracer::NewRecorder(int stage) {
 void Tracer::AddClockSample(const ClockSample& sample) {
   std::lock_guard lock(mutex_);
   if (Every() == 0) return;
+  samples_.push_back({.index = sample.clock, .kind = SpanKind::kClockOf});
   samples_.push_back({.begin_ns = sample.at_ns,
                       .end_ns = sample.offset_ns,
                       .index = sample.uncertainty_ns,

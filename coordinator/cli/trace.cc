@@ -11,6 +11,7 @@
 #include "common/trace/trace_file.h"
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/format.h"
+#include "coordinator/cli/trace_doubts.h"
 #include "coordinator/cli/trace_json.h"
 #include "coordinator/cli/trace_merge.h"
 
@@ -59,27 +60,8 @@ void PrintShares(const MergedTrace& trace) {
   std::printf("%s", table.ToString().c_str());
 }
 
-void PrintDoubts(const MergedTrace& trace) {
-  for (const ProcessTrace& process : trace.processes) {
-    if (process.clock.uncertainty_ns < 0) {
-      std::fprintf(stderr,
-                   "gimbal: the clock of %s was not measured (less than a "
-                   "second was recorded): its place in time may be wrong\n",
-                   process.header.worker.c_str());
-    }
-    if (process.lost > 0) {
-      std::fprintf(stderr, "gimbal: %s lost %lld spans: its disk was slow\n",
-                   process.header.worker.c_str(),
-                   static_cast<long long>(process.lost));
-    }
-  }
-  if (trace.reversed > 0) {
-    std::fprintf(stderr,
-                 "gimbal: %lld messages seem to be received up to %.3f ms "
-                 "before they were sent: clocks drifted\n",
-                 static_cast<long long>(trace.reversed),
-                 static_cast<double>(trace.reversed_by_ns) / 1e6);
-  }
+void Warn(absl::string_view what) {
+  std::fprintf(stderr, "gimbal: %s\n", std::string(what).c_str());
 }
 
 absl::Status Merge(const TraceMergeOptions& options) {
@@ -101,7 +83,7 @@ absl::Status Merge(const TraceMergeOptions& options) {
                                      "; --out FILE writes it elsewhere"));
   }
   PrintShares(trace);
-  PrintDoubts(trace);
+  for (const std::string& doubt : DoubtsOf(trace)) Warn(doubt);
   std::printf("%s: open it in ui.perfetto.dev or chrome://tracing\n",
               out.c_str());
   return absl::OkStatus();

@@ -9,6 +9,8 @@
 #include "absl/strings/str_format.h"
 #include "common/base/status_macros.h"
 #include "common/io/atomic_file.h"
+#include "coordinator/cli/trace_doubts.h"
+#include "coordinator/cli/trace_merge.h"
 
 namespace gimbal::cli {
 namespace {
@@ -123,23 +125,30 @@ class EventWriter {
         phase, i + 1, p + 1, span.stage, Time(span.begin_ns));
   }
 
+  static ordered_json ClockOf(const ProcessTrace& process) {
+    const trace::ClockLine& line = process.clock.line;
+    ordered_json clock = {{"offset_seconds", line.offset_ns / 1e9},
+                          {"uncertainty_seconds", nullptr},
+                          {"drift", line.drift},
+                          {"correction_seconds", process.correction_ns / 1e9}};
+    if (const int64_t doubt = DoubtNs(process); doubt >= 0) {
+      clock["uncertainty_seconds"] = doubt / 1e9;
+    }
+    return clock;
+  }
+
   ordered_json OtherData() const {
     ordered_json data = {{"messages", trace_.flows.size()},
-                         {"received_before_sent", trace_.reversed},
+                         {"stretches", trace_.stretches},
+                         {"stretched_seconds", trace_.stretched_ns / 1e9},
+                         {"contradictions", trace_.contradictions},
                          {"processes", ordered_json::array()},
                          {"stages", ordered_json::array()}};
     for (const ProcessTrace& process : trace_.processes) {
-      ordered_json clock = nullptr;
-      if (process.clock.uncertainty_ns >= 0) {
-        clock = {{"offset_seconds", process.clock.offset_ns / 1e9},
-                 {"uncertainty_seconds", process.clock.uncertainty_ns / 1e9},
-                 {"drift", process.clock.drift},
-                 {"correction_seconds", process.correction_ns / 1e9}};
-      }
       data["processes"].push_back({{"worker", process.header.worker},
                                    {"pid", process.header.pid},
                                    {"run", process.header.run},
-                                   {"clock", clock},
+                                   {"clock", ClockOf(process)},
                                    {"spans_lost", process.lost}});
     }
     for (const auto& [stage, seconds] : SecondsByStage(trace_)) {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "coordinator/cli/trace_merge.h"
+#include "coordinator/cli/merged_trace.h"
 
 namespace gimbal::cli {
 

@@ -1,45 +1,15 @@
-// Traces of several processes on one time axis, the coordinator's.
-//
-// The offset of each process's clock comes from its clock samples. It is known
-// to a fraction of a millisecond only, messages are faster: so the offsets are
-// corrected by as little as it takes for every message to be received after it
-// was sent. Pure.
+// Puts traces of several processes on one time axis, the coordinator's: first
+// by their clock samples (trace_clocks.h), then by their messages
+// (trace_order.h). Pure.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "common/trace/clock_line.h"
-#include "common/trace/trace_file.h"
+#include "coordinator/cli/merged_trace.h"
 
 namespace gimbal::cli {
-
-// All that one process recorded.
-struct ProcessTrace {
-  trace::TraceHeader header;
-  std::vector<trace::Span> spans;  // in coordinator time once merged
-  trace::ClockLine clock;
-  int64_t correction_ns = 0;  // by messages, on top of the clock's offset
-  int64_t lost = 0;           // spans that were not recorded in time
-};
-
-// A message with both of its ends.
-struct Flow {
-  // Indices: process, span.
-  size_t from_process = 0, from_span = 0;
-  size_t to_process = 0, to_span = 0;
-};
-
-struct MergedTrace {
-  std::vector<ProcessTrace> processes;
-  std::vector<Flow> flows;
-  // Receives that stand before their sends all the same, by at most so much:
-  // a clock drifted in a way that no constant makes good.
-  int64_t reversed = 0;
-  int64_t reversed_by_ns = 0;
-};
 
 // Files of the same process become one.
 MergedTrace MergeTraces(std::vector<trace::TraceContent> files);

@@ -27,6 +27,7 @@ void EchoClock(Session& session, const v1::Heartbeat& heartbeat,
   echo.set_sent_ns(heartbeat.clock_ns());
   echo.set_received_ns(trace::ClockNs(arrived));
   echo.set_answered_ns(trace::ClockNs(Now()));
+  echo.set_clock(trace::ClockId());
   session.Send(message);
 }
 

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -138,7 +139,8 @@ int CheckFlows(const json& trace) {
   }
   EXPECT_EQ(sent.size(), received.size());
   for (const auto& [id, at] : received) EXPECT_LE(sent.at(id), at);
-  EXPECT_EQ(trace.at("otherData").at("received_before_sent"), 0);
+  EXPECT_EQ(trace.at("otherData").at("stretches"), 0);
+  EXPECT_EQ(trace.at("otherData").at("contradictions"), 0);
   return static_cast<int>(sent.size());
 }
 
@@ -317,6 +319,32 @@ TEST_F(SynchronousTraceRun, WaitsAsLongAsItMust) {
         expected * 100);
   }
   EXPECT_NEAR(bubble, expected, 0.03);
+}
+
+// Another coordinator has another clock, here one that is seconds off. What was
+// measured against the two was once fitted as if it were one.
+TEST_F(TraceRun, KeepsItsOrderWhenTheCoordinatorIsStartedAgain) {
+  const Environment skew("GIMBAL_TRACE_SKEW", "5");
+  const Environment length("GIMBAL_STAGE_SECONDS", "0.02");
+  auto arguments = Arguments("async-1f1b", 100000);
+  arguments.insert(arguments.end(), {"--set", "trace.every=1"});
+  Command train(TrainArguments("again", arguments));
+  // Some seconds of each: a sample comes with every heartbeat.
+  ASSERT_TRUE(WaitForRows(train, "again", 150));
+  const int first = CoordinatorPid("again");
+  ASSERT_GT(first, 0);
+  kill(first, SIGKILL);
+  const json second = AwaitStatus(train, "again", [](const json& status) {
+    return status.at("update") > 300;
+  });
+  ASSERT_FALSE(second.is_null());
+  EXPECT_NE(CoordinatorPid("again"), first);
+  test_support::Run({"gimbal", "stop", "--run-dir", folder_ / "again"});
+  EXPECT_EQ(train.Wait(std::chrono::seconds(60)).exit_code, 4);
+  const json merged = Merge("again");
+  CheckFormat(merged);
+  CheckClocks(merged, 5);
+  EXPECT_GT(CheckFlows(merged), 300 * 2 * (kStages - 1) * 9 / 10);
 }
 
 TEST_F(TraceRun, AsynchronousStagesHardlyWait) {
