@@ -74,9 +74,11 @@ void StageRunner::Send(Link* link, Message message, base::SteadyTime begin) {
 
 std::optional<Message> StageRunner::Take(Link* link, MessageKind kind,
                                          int64_t index, int part) {
+  if (!link->Arrived(kind, index, part)) return std::nullopt;
+  // Of a message that is here: so it begins after the message was sent. One
+  // that came between this moment and the taking might have been sent later.
   const base::SteadyTime begin = base::Clock::Real().Now();
   std::optional<Message> message = link->Take(kind, index, part);
-  if (!message) return message;
   const base::SteadyTime end = base::Clock::Real().Now();
   CountApart(&PhaseTimes::recv, base::Seconds(end - begin).count());
   RecordTransfer(trace::SpanKind::kRecv, message->header, *link, begin, end);

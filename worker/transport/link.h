@@ -17,7 +17,8 @@
 
 namespace gimbal::worker {
 
-// Send, Take, Writable: one thread (the executor). The rest: any thread.
+// Send, Arrived, Take, Writable: one thread (the executor). The rest: any
+// thread.
 class Link {
  public:
   virtual ~Link() = default;
@@ -33,6 +34,11 @@ class Link {
   // False while the messages sent before have not got through; the signal tells
   // when to ask again.
   virtual bool Writable() const = 0;
+  // Whether the message can be taken.
+  virtual bool Arrived(MessageKind kind, int64_t index,
+                       int32_t part = 0) const {
+    return inbox_->Holds(kind, index, part);
+  }
   std::optional<Message> Take(MessageKind kind, int64_t index,
                               int32_t part = 0) {
     std::optional<Message> message = inbox_->Take(kind, index, part);

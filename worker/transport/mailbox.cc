@@ -32,6 +32,13 @@ void Mailbox::Deliver(Message message) {
   signal_.Notify();
 }
 
+bool Mailbox::Holds(MessageKind kind, int64_t index, int32_t part) const {
+  std::lock_guard lock(mutex_);
+  return std::ranges::any_of(messages_, [&](const Message& message) {
+    return Matches(message.header, kind, index, part);
+  });
+}
+
 std::optional<Message> Mailbox::Take(MessageKind kind, int64_t index,
                                      int32_t part) {
   std::optional<Message> found;

@@ -28,6 +28,7 @@ class Mailbox {
   // Adds a message that passed CheckHeader. A second one of the same kind,
   // index and part fails the mailbox.
   void Deliver(Message message);
+  bool Holds(MessageKind kind, int64_t index, int32_t part = 0) const;
   // Takes the message, when it is here. Messages that arrived before a failure
   // can still be taken.
   std::optional<Message> Take(MessageKind kind, int64_t index,
