@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -16,9 +15,6 @@
 namespace gimbal::trace {
 namespace {
 
-constexpr char kFormat[] = "gimbal-trace";
-constexpr int kVersion = 1;
-
 // A name that an operator chose, as part of a file's name.
 std::string FileName(std::string name) {
   for (char& c : name) {
@@ -27,36 +23,6 @@ std::string FileName(std::string name) {
     if (!plain) c = '_';
   }
   return name;
-}
-
-absl::StatusOr<TraceHeader> ParseHeader(const std::string& line) {
-  const auto json = nlohmann::json::parse(line, nullptr, false);
-  if (!json.is_object() || json.value("format", "") != kFormat) {
-    return absl::DataLossError("it does not begin as a trace of gimbal does");
-  }
-  if (json.value("version", 0) != kVersion) {
-    return absl::DataLossError(
-        absl::StrCat("it is of version ", json.value("version", 0),
-                     ", this program reads version ", kVersion));
-  }
-  return TraceHeader{.run = json.value("run", ""),
-                     .worker = json.value("worker", ""),
-                     .pid = json.value("pid", int64_t{0}),
-                     .clock = json.value("clock", int64_t{0})};
-}
-
-absl::StatusOr<TraceContent> Parse(const std::string& text) {
-  const size_t line = text.find('\n');
-  if (line == std::string::npos) {
-    return absl::DataLossError("its first line is not whole");
-  }
-  TraceContent content;
-  GIMBAL_ASSIGN_OR_RETURN(content.header, ParseHeader(text.substr(0, line)));
-  // A span that was cut off is left out.
-  content.spans.resize((text.size() - line - 1) / sizeof(Span));
-  std::memcpy(content.spans.data(), text.data() + line + 1,
-              content.spans.size() * sizeof(Span));
-  return content;
 }
 
 }  // namespace
@@ -76,9 +42,9 @@ absl::StatusOr<std::unique_ptr<TraceFile>> TraceFile::Create(
   }
   std::unique_ptr<TraceFile> file(new TraceFile(path, fd));
   const nlohmann::ordered_json json = {
-      {"format", kFormat}, {"version", kVersion},
-      {"run", header.run}, {"worker", header.worker},
-      {"pid", header.pid}, {"clock", header.clock}};
+      {"format", kTraceFormat}, {"version", kTraceVersion},
+      {"run", header.run},      {"worker", header.worker},
+      {"pid", header.pid},      {"clock", header.clock}};
   const std::string line =
       json.dump(-1, ' ', false,
                 nlohmann::ordered_json::error_handler_t::replace) +
@@ -108,15 +74,6 @@ absl::Status TraceFile::Write(const void* data, size_t size) {
     bytes_ += wrote;
   }
   return absl::OkStatus();
-}
-
-absl::StatusOr<TraceContent> ReadTraceFile(const std::string& path) {
-  GIMBAL_ASSIGN_OR_RETURN(const std::string text, io::ReadFile(path));
-  auto content = Parse(text);
-  if (content.ok()) return content;
-  return absl::Status(
-      content.status().code(),
-      absl::StrCat(path, ": ", absl::string_view(content.status().message())));
 }
 
 }  // namespace gimbal::trace

@@ -22,6 +22,8 @@
 namespace gimbal::trace {
 
 inline constexpr char kTraceSuffix[] = ".trace";
+inline constexpr char kTraceFormat[] = "gimbal-trace";
+inline constexpr int kTraceVersion = 1;
 
 struct TraceHeader {
   std::string run;
@@ -35,6 +37,8 @@ struct TraceHeader {
 struct TraceContent {
   TraceHeader header;
   std::vector<Span> spans;
+  // What follows them and is no span; empty: nothing does.
+  std::string damage;
 };
 
 class TraceFile {
@@ -60,7 +64,8 @@ class TraceFile {
   int64_t bytes_ = 0;
 };
 
-// DATA_LOSS, naming what is wrong, when the file is no trace.
+// Whole spans up to the first that cannot be one. DATA_LOSS, naming what is
+// wrong, when the file is no trace.
 absl::StatusOr<TraceContent> ReadTraceFile(const std::string& path);
 
 }  // namespace gimbal::trace

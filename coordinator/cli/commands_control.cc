@@ -147,7 +147,8 @@ void AddTrace(CLI::App& app, int* exit_code) {
       "where\nthe time went.");
   auto options = std::make_shared<TraceMergeOptions>();
   AddRunDir(merge, &options->run_dir, "run folder; may be running")->required();
-  merge->add_option("--out", options->out, "[RUN_DIR/trace/trace.json]");
+  merge->add_option("--out", options->out,
+                    "file to write [RUN_DIR/trace/trace.json]");
   merge->footer("Example:\n  gimbal trace merge runs/first");
   merge->callback([=] { *exit_code = RunTraceMerge(*options); });
 }

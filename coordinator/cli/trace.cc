@@ -25,10 +25,16 @@ constexpr const char* kPhases[] = {
 absl::StatusOr<std::vector<std::string>> TraceFiles(const std::string& folder) {
   std::vector<std::string> files;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (entry.path().extension() == trace::kTraceSuffix) {
-      files.push_back(entry.path().string());
+  std::filesystem::directory_iterator entry(folder, error);
+  const std::filesystem::directory_iterator end;
+  for (; !error && entry != end; entry.increment(error)) {
+    if (entry->path().extension() == trace::kTraceSuffix) {
+      files.push_back(entry->path().string());
     }
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    return absl::ErrnoToStatus(error.value(),
+                               absl::StrCat("cannot read ", folder));
   }
   if (files.empty()) {
     return absl::NotFoundError(absl::StrCat(
@@ -64,18 +70,60 @@ void Warn(absl::string_view what) {
   std::fprintf(stderr, "gimbal: %s\n", std::string(what).c_str());
 }
 
+// A file that cannot be read is left out, with a warning: after a crash there
+// may well be one. What a worker that was killed cut off is not worth a word.
+absl::StatusOr<std::vector<trace::TraceContent>> ReadAll(
+    const std::string& folder) {
+  GIMBAL_ASSIGN_OR_RETURN(const std::vector<std::string> files,
+                          TraceFiles(folder));
+  std::vector<trace::TraceContent> contents;
+  size_t spans = 0;
+  for (const std::string& file : files) {
+    absl::StatusOr<trace::TraceContent> content = trace::ReadTraceFile(file);
+    if (!content.ok()) {
+      Warn(absl::StrCat(absl::string_view(content.status().message()),
+                        "; left out"));
+      continue;
+    }
+    if (!content->damage.empty()) {
+      Warn(absl::StrCat(file, ": ", content->damage, "; the ",
+                        content->spans.size(),
+                        " records ahead of that are merged"));
+    }
+    spans += content->spans.size();
+    contents.push_back(*std::move(content));
+  }
+  if (contents.empty()) {
+    return absl::DataLossError(
+        absl::StrCat(folder, ": none of its ", files.size(),
+                     " trace files can be read, so there is nothing to merge"));
+  }
+  if (spans == 0) {
+    return absl::NotFoundError(
+        absl::StrCat(folder,
+                     ": nothing is recorded yet; spans are written ten times a "
+                     "second while the run goes on"));
+  }
+  return contents;
+}
+
+absl::Status CheckFile(const std::string& out) {
+  std::error_code ignored;
+  const std::filesystem::path path(out);
+  if (path.has_filename() && !std::filesystem::is_directory(path, ignored)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--out ", out, ": is a folder; give the name of a file"));
+}
+
 absl::Status Merge(const TraceMergeOptions& options) {
   const std::string folder = options.run_dir + "/trace";
   const std::string out =
       options.out.empty() ? folder + "/trace.json" : options.out;
-  GIMBAL_ASSIGN_OR_RETURN(const std::vector<std::string> files,
-                          TraceFiles(folder));
-  std::vector<trace::TraceContent> contents;
-  for (const std::string& file : files) {
-    GIMBAL_ASSIGN_OR_RETURN(trace::TraceContent content,
-                            trace::ReadTraceFile(file));
-    contents.push_back(std::move(content));
-  }
+  GIMBAL_RETURN_IF_ERROR(CheckFile(out));
+  GIMBAL_ASSIGN_OR_RETURN(std::vector<trace::TraceContent> contents,
+                          ReadAll(folder));
   const MergedTrace trace = MergeTraces(std::move(contents));
   if (const absl::Status written = WriteTraceJson(trace, out); !written.ok()) {
     return absl::Status(written.code(),

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <thread>
 
 #include "tests/support/status_matchers.h"
@@ -21,7 +22,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-const TraceHeader kHeader = {.run = "r", .worker = "w/1 \"a\"", .pid = 7};
+const TraceHeader kHeader = {
+    .run = "r", .worker = "w/1 \"a\"", .pid = 7, .clock = 99};
 
 TraceSetting Every(int64_t every, const TempDir& dir) {
   return {.every = every, .folder = dir / "trace", .max_bytes = 1 << 20};
@@ -59,18 +61,26 @@ TEST(Tracer, WritesWhatWasRecordedWhileItWasOn) {
     Record(*recorder, 1);  // off
     tracer.Set(Every(2, dir), kHeader);
     for (int64_t update = 2; update < 6; ++update) Record(*recorder, update);
-    tracer.AddClockSample({.at_ns = 1, .offset_ns = -2, .uncertainty_ns = 3});
+    tracer.AddClockSample(
+        {.at_ns = 1, .offset_ns = -2, .uncertainty_ns = 3, .clock = 44});
   }
   ASSERT_THAT(Files(dir), SizeIs(1));
   ASSERT_OK_AND_ASSIGN(const TraceContent content,
                        ReadTraceFile(Files(dir)[0]));
   EXPECT_EQ(content.header.worker, kHeader.worker);
   EXPECT_EQ(content.header.pid, 7);
+  EXPECT_EQ(content.header.clock, 99);
   std::vector<int64_t> updates;
   int samples = 0;
+  int64_t clock = 0;
   for (const Span& span : content.spans) {
+    if (span.kind == SpanKind::kClockOf) {
+      clock = span.index;
+      continue;
+    }
     if (span.kind == SpanKind::kClock) {
       ++samples;
+      EXPECT_EQ(clock, 44) << "whose clock stands ahead of what is known of it";
       EXPECT_EQ(span.end_ns, -2);
       continue;
     }
@@ -131,6 +141,45 @@ TEST(TraceFile, SaysWhatIsWrongWithAFile) {
               StatusIs(absl::StatusCode::kDataLoss, HasSubstr("version 9")));
 }
 
+// What was no number where one is expected once ended the whole program.
+TEST(TraceFile, ADamagedFirstLineIsNoMoreThanThat) {
+  const TempDir dir;
+  for (const char* line :
+       {R"({"format":"gimbal-trace","version":"1"})",
+        R"({"format":"gimbal-trace","version":1,"worker":7})",
+        R"({"format":["gimbal-trace"]})", "[]", ""}) {
+    std::ofstream(dir / "a.trace") << line << "\n";
+    EXPECT_THAT(ReadTraceFile(dir / "a.trace"),
+                StatusIs(absl::StatusCode::kDataLoss, HasSubstr("a.trace: it")))
+        << line;
+  }
+  std::ofstream(dir / "b.trace").flush();
+  EXPECT_THAT(ReadTraceFile(dir / "b.trace"),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("is empty")));
+}
+
+// Such a span has no name.
+TEST(TraceFile, EndsBeforeTheFirstSpanThatCannotBeOne) {
+  const TempDir dir;
+  const Span whole = {.begin_ns = 5, .end_ns = 7, .index = 1};
+  Span unknown = whole, backward = whole, stageless = whole, late = whole;
+  unknown.kind = static_cast<SpanKind>(77);
+  backward.end_ns = 4;
+  stageless.stage = -1;
+  late.end_ns = std::numeric_limits<int64_t>::max();
+  const Span unsure = {.index = -1, .kind = SpanKind::kClock};
+  for (const Span& wrong : {unknown, backward, stageless, late, unsure}) {
+    ASSERT_OK_AND_ASSIGN(auto file, TraceFile::Create(dir / "trace", kHeader));
+    const Span spans[] = {whole, whole, wrong, whole};
+    ASSERT_THAT(file->Append(spans), test_support::IsOk());
+    ASSERT_OK_AND_ASSIGN(const TraceContent content,
+                         ReadTraceFile(file->path()));
+    EXPECT_THAT(content.spans, ElementsAre(whole, whole));
+    EXPECT_THAT(content.damage, HasSubstr("damaged from byte"));
+    std::filesystem::remove(file->path());
+  }
+}
+
 TEST(TraceFile, ASpanThatWasCutOffIsLeftOut) {
   const TempDir dir;
   std::string path;
@@ -144,6 +193,7 @@ TEST(TraceFile, ASpanThatWasCutOffIsLeftOut) {
   ASSERT_OK_AND_ASSIGN(const TraceContent content, ReadTraceFile(path));
   ASSERT_THAT(content.spans, SizeIs(1));
   EXPECT_EQ(content.spans[0].index, 1);
+  EXPECT_EQ(content.damage, "");
 }
 
 }  // namespace
