@@ -1,7 +1,7 @@
-# cmake -DFOLDER=... -DOUT=... -P embed.cmake: puts style.css and page.js into
+# cmake -DFOLDER=... -DOUT=... -P embed.cmake: puts style.css and the scripts into
 # page.html and the whole into a C++ string.
 file(READ "${FOLDER}/page.html" page)
-foreach(part style.css page.js)
+foreach(part style.css timeline.js page.js)
   file(READ "${FOLDER}/${part}" text)
   string(REPLACE "{{${part}}}" "${text}" page "${page}")
 endforeach()

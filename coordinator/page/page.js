@@ -1,4 +1,3 @@
-'use strict';
 // Asks the coordinator every second and shows its answer. Nothing is kept but
 // the last minute of each stage's time by phase; of the time before the page was
 // opened the coordinator has it.
@@ -9,12 +8,6 @@ const PATIENCE_MS = 4000; // of one request
 const SLOWEST_POLL_MS = 10000; // after the end of the run
 const SILENCE_MS = 2000; // then what is shown counts as old
 const LOOK_MS = 500; // how often the age of what is shown is looked at
-const COLUMNS = 60; // of the timeline
-const PHASES = [
-  ['forward', 'forward'], ['backward', 'backward'], ['update', 'update'], ['rotate', 'rotate'],
-  ['refresh', 'refresh'], ['send', 'send'], ['recv', 'receive'], ['evaluate', 'evaluate'],
-  ['checkpoint', 'checkpoint'], ['idle', 'idle'],
-];
 const WATCHER = Math.random().toString(36).slice(2);
 
 const $ = (id) => document.getElementById(id);
@@ -222,120 +215,6 @@ function showLog(s) {
   })).reverse(), 'none committed yet');
 }
 
-// ---- where the time goes: differences between answers
-
-const columns = new Map(); // by stage: [{phase: seconds}], newest last
-let lastTimes = new Map();
-
-function noteTimes(s) {
-  for (const stage of s.stages) {
-    if (!stage.times) continue;
-    const before = lastTimes.get(stage.stage);
-    lastTimes.set(stage.stage, stage.times);
-    if (!before) continue;
-    const column = {};
-    let total = 0;
-    for (const [phase] of PHASES) {
-      column[phase] = (stage.times[phase] ?? 0) - (before[phase] ?? 0);
-      total += column[phase];
-    }
-    // Nothing new was heard, or the stage was built anew and counts from zero.
-    if (total <= 0 || Object.values(column).some((seconds) => seconds < -0.001)) continue;
-    const list = columns.get(stage.stage) ?? [];
-    list.push(column);
-    if (list.length > COLUMNS) list.shift();
-    columns.set(stage.stage, list);
-  }
-}
-
-function sharesOf(stage) {
-  const sum = {};
-  let total = 0;
-  for (const column of columns.get(stage) ?? []) {
-    for (const [phase] of PHASES) {
-      sum[phase] = (sum[phase] ?? 0) + column[phase];
-      total += column[phase];
-    }
-  }
-  if (total === 0) return null;
-  for (const phase in sum) sum[phase] /= total;
-  return sum;
-}
-
-function drawColumns(canvas, list) {
-  const style = getComputedStyle(document.documentElement);
-  const ratio = window.devicePixelRatio || 1;
-  const width = Math.round(canvas.clientWidth * ratio);
-  const height = Math.round(canvas.clientHeight * ratio);
-  if (canvas.width !== width || canvas.height !== height) {
-    canvas.width = width;
-    canvas.height = height;
-  }
-  const context = canvas.getContext('2d');
-  context.clearRect(0, 0, width, height);
-  const step = width / COLUMNS;
-  list.forEach((column, i) => {
-    const total = Object.values(column).reduce((a, b) => a + b, 0);
-    const left = Math.round((COLUMNS - list.length + i) * step);
-    const right = Math.round((COLUMNS - list.length + i + 1) * step);
-    let bottom = height;
-    for (const [phase] of PHASES) {
-      const size = column[phase] / total * height;
-      context.fillStyle = style.getPropertyValue(`--${phase}`);
-      context.fillRect(left, bottom - size, Math.max(1, right - left - ratio), size);
-      bottom -= size;
-    }
-  });
-}
-
-function showTimeline(s) {
-  const rows = s.stages.map((x) => x.stage);
-  fillChildren($('timeline'), rows, () => {
-    const row = make('div', 'row');
-    const canvas = make('canvas');
-    canvas.setAttribute('role', 'img');
-    row.append(make('span', 'who'), canvas, make('span', 'share'));
-    return row;
-  }, (row, stage) => {
-    const [who, canvas, share] = row.children;
-    const shares = sharesOf(stage);
-    setText(who, `Stage ${stage}`);
-    setText(share, shares ? `${percent(1 - shares.idle)} busy` : '–');
-    canvas.setAttribute('aria-label', `Stage ${stage}: ` + (shares ?
-      PHASES.filter(([p]) => shares[p] >= 0.005).map(([p, name]) => `${name} ${percent(shares[p])}`).join(', ') :
-      'nothing measured yet'));
-    drawColumns(canvas, columns.get(stage) ?? []);
-  });
-  showShares(rows);
-}
-
-function showShares(rows) {
-  const header = ['Stage', ...PHASES.map(([, name]) => name)];
-  if ($('shares').tHead.rows.length === 0) {
-    const tr = make('tr');
-    header.forEach((text, i) => {
-      const th = make('th', i > 0 ? 'num' : '', text);
-      th.scope = 'col';
-      tr.append(th);
-    });
-    $('shares').tHead.append(tr);
-  }
-  fillTable($('shares'), rows.map((stage) => {
-    const shares = sharesOf(stage);
-    return [stage, ...PHASES.map(([p]) => shares ? `${(shares[p] * 100).toFixed(1)}%` : '–')];
-  }), header.map((_, i) => i > 0 ? 'num' : ''));
-}
-
-function showLegend() {
-  for (const [phase, name] of PHASES) {
-    const li = make('li');
-    const swatch = make('i', 'swatch');
-    swatch.style.background = `var(--${phase})`;
-    li.append(swatch, name);
-    $('phases').append(li);
-  }
-}
-
 // ---- the loss curve
 
 let history = {losses: [], valid_losses: []};
@@ -462,7 +341,7 @@ async function turn(n) {
   try {
     const answer = await ask(`status.json?watch=${WATCHER}`);
     if (!timesAsked) {
-      for (const stages of await ask('times.json')) noteTimes({stages});
+      for (const sample of await ask('times.json')) noteTimes(sample.unix_seconds, sample.stages);
       timesAsked = true;
     }
     if (n % HISTORY_EVERY === 0 || answer.exit_code !== undefined) history = await ask('history.json');
@@ -470,7 +349,7 @@ async function turn(n) {
     if (status === null || answer.unix_seconds !== status.unix_seconds) changed = Date.now();
     status = answer;
     stuck = !ended() && Date.now() - changed >= SILENCE_MS;
-    noteTimes(status);
+    if (!ended()) noteTimes(status.unix_seconds, status.stages);
     showHead(status);
     showTiles(status);
     if (status.stages.length > 0) {

@@ -44,15 +44,17 @@ nlohmann::ordered_json TimesOf(const v1::StageTimes& times) {
   return json;
 }
 
-// As status.json has them: [[{"stage": 0, "times": {...}}, ...], ...].
+// Each as status.json has it:
+// [{"unix_seconds": ..., "stages": [{"stage": 0, "times": {...}}, ...]}, ...].
 obs::HttpResponse Times(const TimesHistory& history) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const TimesHistory::Sample& sample : history.samples()) {
-    nlohmann::ordered_json& stages =
-        list.emplace_back(nlohmann::ordered_json::array());
-    for (const auto& [stage, times] : sample) {
+    auto stages = nlohmann::ordered_json::array();
+    for (const auto& [stage, times] : sample.stages) {
       stages.push_back({{"stage", stage}, {"times", TimesOf(times)}});
     }
+    list.push_back(
+        {{"unix_seconds", sample.unix_seconds}, {"stages", std::move(stages)}});
   }
   return {.content_type = kJson, .body = list.dump() + "\n"};
 }

@@ -9,11 +9,12 @@ void TimesHistory::Add(const v1::GetStatusResponse& status) {
   std::lock_guard lock(mutex_);
   // The clock may be set back.
   if (std::abs(status.unix_seconds() - newest_seconds_) < 1) return;
-  Sample sample;
+  Sample sample{.unix_seconds = status.unix_seconds()};
   for (const v1::StageView& stage : status.stages()) {
-    if (stage.has_times()) sample.push_back({stage.stage(), stage.times()});
+    if (stage.has_times())
+      sample.stages.push_back({stage.stage(), stage.times()});
   }
-  if (sample.empty()) return;
+  if (sample.stages.empty()) return;
   newest_seconds_ = status.unix_seconds();
   samples_.push_back(std::move(sample));
   if (samples_.size() > kMostSamples) samples_.pop_front();

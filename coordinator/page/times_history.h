@@ -21,8 +21,10 @@ class TimesHistory {
     int stage = 0;
     v1::StageTimes times;
   };
-  // Of the stages that have told theirs.
-  using Sample = std::vector<StageSample>;
+  struct Sample {
+    double unix_seconds = 0;
+    std::vector<StageSample> stages;  // that have told theirs
+  };
 
   // As often as there is a status; most are passed over.
   void Add(const v1::GetStatusResponse& status);

@@ -88,7 +88,7 @@ pipeline: {{stages: {STAGES}}}
 optimizer: {{lr: 3.0e-3, schedule: {{warmup: 5}}, rotation: {{period: 4}}}}
 checkpoint: {{every: 100}}
 eval: {{every: 50, batches: 2}}
-cluster: {{metrics_listen: "{self.http}"}}
+cluster: {{lease: 10s, metrics_listen: "{self.http}"}}
 """)
         self.dir = self.folder / "run"
         self.log = open(self.folder / "out", "w")
@@ -309,8 +309,7 @@ class StatusPage(unittest.TestCase):
 
     def test_4c_begins_with_the_last_minute(self):
         """A reload once began an empty timeline."""
-        shown = ("return Math.min(...[0,1,2,3].map(s =>"
-                 " (columns.get(s) || []).length))")
+        shown = "return columnsOf(answers, 0).filter(c => !c.silent).length"
         def kept():
             with urllib.request.urlopen(
                     f"http://{self.run_.http}/times.json") as answer:
@@ -320,10 +319,66 @@ class StatusPage(unittest.TestCase):
         eventually(lambda: self.update() > 0, "the page is there again")
         self.assertGreater(self.page.execute_script(shown), 6)
 
+    def columns(self, told):
+        """Of a stage that told `told`, [(seconds, times or None), ...]."""
+        return self.page.execute_script(
+            "return columnsOf(arguments[0].map(([at, times]) => "
+            "({at, times: new Map([[0, times]])})), 0)", told)
+
+    def test_4d_draws_no_time_of_which_nothing_was_told(self):
+        """A stage that hung once stayed as busy as it was, and what was drawn
+        of the others moved on without it."""
+        def told(forward, idle):
+            return {"forward": forward, "idle": idle}
+        hung = self.columns([(0, told(0, 0)), (1, told(.75, .25)),
+                             (2, told(.75, .25)), (3, told(.75, .25)),
+                             (4, told(3.75, .25)), (5, told(4.5, .5))])
+        self.assertEqual([c.get("silent") for c in hung], [0, 1, 1, 0, 0])
+        self.assertEqual([c.get("forward") for c in hung],
+                         [.75, None, None, 1, .75])
+        # A single report that was late is no silence.
+        late = self.columns([(0, told(0, 0)), (1, told(0, 0)),
+                             (2, told(1.5, .5)), (3, told(2.25, .75))])
+        self.assertEqual([c["forward"] for c in late], [.75] * 3)
+        # Another one in its place.
+        anew = self.columns([(0, told(9, 9)), (1, told(.5, .5)),
+                             (2, told(1, 1))])
+        self.assertEqual([c.get("silent") for c in anew], [1, 0])
+        self.assertEqual(anew[1]["forward"], .5)
+
+    def test_4e_draws_what_takes_long_from_its_beginning(self):
+        """It counts as idle until it ends, and once was drawn so for good."""
+        columns = self.columns([
+            (0, {"forward": 0, "update": 0, "idle": 0}),
+            (1, {"forward": 0, "update": .5, "idle": .5}),
+            (2, {"forward": 0, "update": .5, "idle": 1.5}),
+            (3, {"forward": 2.25, "update": .5, "idle": .25})])
+        for phase, seconds in (("forward", [.25, 1, 1]), ("idle", [.25, 0, 0]),
+                               ("update", [.5, 0, 0])):
+            for column, expected in zip(columns, seconds):
+                self.assertAlmostEqual(column[phase], expected, msg=phase)
+
+    def test_4f_shows_which_stage_hangs(self):
+        status = self.run_.status()
+        worker = next(w for w in status["workers"] if 2 in w["stages"])
+        shown = ("return [0, 1, 2, 3].map(s => columnsOf(answers, s)"
+                 ".slice(-2).map(c => !!c.silent))")
+        os.kill(worker["pid"], signal.SIGSTOP)
+        try:
+            eventually(lambda: self.page.execute_script(shown) == [
+                [s == 2] * 2 for s in range(STAGES)], "stage 2 alone is silent")
+            self.assertTrue(any("silent" in share.text for share in
+                                self.page.find_elements(
+                                    By.CSS_SELECTOR, "#timeline .share")))
+        finally:
+            os.kill(worker["pid"], signal.SIGCONT)
+        eventually(lambda: not any(any(c) for c in
+                                   self.page.execute_script(shown)),
+                   "all stages are heard of again")
+
     def test_5_looks_right(self):
         eventually(lambda: self.page.execute_script(
-            "return Math.min(...[0,1,2,3].map(s => (columns.get(s) || []).length))"
-            " > 8"), "the timeline fills")
+            "return answers.length > 9"), "the timeline fills")
         for scheme in ("light", "dark"):
             self.emulate(1240, 1000, scheme)
             self.screenshot(f"{scheme}.png")

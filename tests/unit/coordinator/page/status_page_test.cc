@@ -42,9 +42,10 @@ TEST(StatusPage, ServesThePageAndItsData) {
             "{\"losses\":[[1,2.5]],\"valid_losses\":[]}\n");
   const auto told =
       nlohmann::json::parse(Body(HttpGet(server->address(), "/times.json")));
-  EXPECT_EQ(told[0][0]["stage"], 0);
-  EXPECT_EQ(told[0][0]["times"]["rotate"], 1.5);
-  EXPECT_EQ(told[0][0]["times"].size(), 10u) << "every phase";
+  EXPECT_EQ(told[0]["unix_seconds"], 5);
+  EXPECT_EQ(told[0]["stages"][0]["stage"], 0);
+  EXPECT_EQ(told[0]["stages"][0]["times"]["rotate"], 1.5);
+  EXPECT_EQ(told[0]["stages"][0]["times"].size(), 10u) << "every phase";
 }
 
 TEST(StatusPage, SaysThatTheCoordinatorIsStarting) {

@@ -23,10 +23,12 @@ TEST(TimesHistory, KeepsAMinuteOfOneSampleASecond) {
   }
   const auto samples = history.samples();
   ASSERT_EQ(samples.size(), TimesHistory::kMostSamples);
-  ASSERT_EQ(samples.front().size(), 1u) << "the other has not told its times";
-  EXPECT_EQ(samples.front()[0].stage, 1);
-  EXPECT_EQ(samples.front()[0].times.forward(), 40 * 20);
-  EXPECT_EQ(samples.back()[0].times.forward(), 100 * 20);
+  ASSERT_EQ(samples.front().stages.size(), 1u)
+      << "the other has not told its times";
+  EXPECT_EQ(samples.front().unix_seconds, 1e9 + 40);
+  EXPECT_EQ(samples.front().stages[0].stage, 1);
+  EXPECT_EQ(samples.front().stages[0].times.forward(), 40 * 20);
+  EXPECT_EQ(samples.back().stages[0].times.forward(), 100 * 20);
 }
 
 TEST(TimesHistory, OutlivesAClockThatIsSetBack) {
