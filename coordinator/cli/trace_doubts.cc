@@ -1,9 +1,11 @@
 #include "coordinator/cli/trace_doubts.h"
 
 #include <algorithm>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 
 namespace gimbal::cli {
 namespace {
@@ -16,19 +18,30 @@ std::string NameOf(const ProcessTrace& process) {
   return absl::StrCat(process.header.worker, " (pid ", process.header.pid, ")");
 }
 
-std::string DoubtOfClock(const ProcessTrace& process) {
-  const bool measured = process.clock.line.uncertainty_ns >= 0;
-  const int64_t doubt = DoubtNs(process);
+// Of the processes of one group, which have all the same.
+std::string DoubtOfClocks(const std::vector<const ProcessTrace*>& group) {
+  const bool one = group.size() == 1;
+  const bool measured = group.front()->clock.line.uncertainty_ns >= 0;
+  int64_t doubt = 0;
+  for (const ProcessTrace* process : group) {
+    const int64_t its = DoubtNs(*process);
+    doubt = its < 0 || doubt < 0 ? -1 : std::max(doubt, its);
+  }
   return absl::StrCat(
-      "the clock of ", NameOf(process),
+      one ? "the clock of " : "the clocks of ",
+      absl::StrJoin(group, ", ",
+                    [](std::string* to, const ProcessTrace* process) {
+                      absl::StrAppend(to, NameOf(*process));
+                    }),
+      one ? " was" : " were",
       measured
-          ? " was measured against a coordinator process whose clock no worker "
-            "measured along with that of the others; "
-          : " was not measured (less than a second was recorded); ",
+          ? " measured against another coordinator process than those of most, "
+            "and nobody measured both; "
+          : " not measured (less than a second was recorded); ",
       doubt >= 0
-          ? absl::StrCat("messages give its place in time to within ",
+          ? absl::StrCat("messages give the place in time to within ",
                          Milliseconds(doubt))
-          : absl::StrCat("its place in time is what its ",
+          : absl::StrCat("the place in time is what the ",
                          measured ? "coordinator's " : "",
                          "machine took it to be, and may be wrong by any "
                          "amount"));
@@ -45,8 +58,15 @@ int64_t DoubtNs(const ProcessTrace& process) {
 
 std::vector<std::string> DoubtsOf(const MergedTrace& trace) {
   std::vector<std::string> doubts;
+  std::map<int, std::vector<const ProcessTrace*>> groups;
   for (const ProcessTrace& process : trace.processes) {
-    if (process.clock.group != 0) doubts.push_back(DoubtOfClock(process));
+    if (process.clock.group != 0)
+      groups[process.clock.group].push_back(&process);
+  }
+  for (const auto& [number, group] : groups) {
+    doubts.push_back(DoubtOfClocks(group));
+  }
+  for (const ProcessTrace& process : trace.processes) {
     if (process.lost > 0) {
       doubts.push_back(absl::StrCat(NameOf(process), " lost ", process.lost,
                                     " spans: its disk was slow"));

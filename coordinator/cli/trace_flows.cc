@@ -1,9 +1,10 @@
 #include "coordinator/cli/trace_flows.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
+#include <optional>
 #include <tuple>
+#include <utility>
 
 namespace gimbal::cli {
 namespace {
@@ -24,38 +25,42 @@ struct End {
   int64_t at_ns = 0;
 };
 
-constexpr int64_t kAnyNs = std::numeric_limits<int64_t>::max() / 4;
-
-// How far a receive may stand before its send because of what is not known of
-// their clocks.
-int64_t LeftOpenNs(const ProcessTrace& from, const ProcessTrace& to) {
-  if (from.clock.group != to.clock.group) return kAnyNs;
-  return std::max<int64_t>(from.clock.line.uncertainty_ns, 0) +
-         std::max<int64_t>(to.clock.line.uncertainty_ns, 0);
+// How well a send goes with a receive: the least one does best. Nothing when it
+// cannot be. `late`: how far the send stands after the receive.
+//
+// A message may have been sent by a stage that was lost and by its successor:
+// the newest send is meant that can have been before the receive, as far as
+// clocks are known. Else the first one after it, unless that is further than
+// clocks drift. Of clocks that are not known against each other, which are of
+// another session most likely, the order is all there is to go by.
+std::optional<std::pair<int, int64_t>> RankOf(const ProcessTrace& from,
+                                              const ProcessTrace& to,
+                                              int64_t late) {
+  constexpr int64_t kDriftNs = 100'000'000;
+  if (from.clock.group != to.clock.group) {
+    return late <= 0 ? std::pair(2, -late) : std::pair(3, late);
+  }
+  const int64_t open = std::max<int64_t>(from.clock.line.uncertainty_ns, 0) +
+                       std::max<int64_t>(to.clock.line.uncertainty_ns, 0);
+  if (late <= open) return std::pair(0, -late);
+  if (late <= open + kDriftNs) return std::pair(1, late);
+  return std::nullopt;
 }
 
-// A message may have been sent by a stage that was lost and by its successor:
-// the newest send is meant that can have been before the receive. When all seem
-// to be after it the first one, unless that is further than clocks drift: then
-// the receive is of a send that was not recorded.
+// Null: the receive is of a send that was not recorded.
 const End* SendOf(const std::vector<End>& sends,
                   const std::vector<ProcessTrace>& processes,
                   const ProcessTrace& to, int64_t received_ns) {
-  constexpr int64_t kDriftNs = 100'000'000;
-  const End* newest = nullptr;
-  const End* first = nullptr;
+  const End* best = nullptr;
+  std::pair<int, int64_t> best_rank;
   for (const End& send : sends) {
-    const int64_t open = LeftOpenNs(processes[send.process], to);
-    const int64_t late = send.at_ns - received_ns;
-    // Of clocks that are not known against each other the order is all there is
-    // to go by.
-    if (late <= (open == kAnyNs ? 0 : open)) {
-      if (newest == nullptr || send.at_ns > newest->at_ns) newest = &send;
-    } else if (late <= open + kDriftNs) {
-      if (first == nullptr || send.at_ns < first->at_ns) first = &send;
-    }
+    const auto rank =
+        RankOf(processes[send.process], to, send.at_ns - received_ns);
+    if (!rank || (best != nullptr && *rank >= best_rank)) continue;
+    best = &send;
+    best_rank = *rank;
   }
-  return newest != nullptr ? newest : first;
+  return best;
 }
 
 }  // namespace

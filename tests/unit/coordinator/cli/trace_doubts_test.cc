@@ -32,9 +32,20 @@ TEST(TraceDoubts, SaysWhenNothingLinksTwoCoordinators) {
   const MergedTrace trace = TraceOf(1, kMs, -1);
   EXPECT_THAT(DoubtsOf(trace),
               ElementsAre(AllOf(HasSubstr("a (pid 7)"),
-                                HasSubstr("whose clock no worker measured"),
+                                HasSubstr("and nobody measured both"),
                                 HasSubstr("wrong by any amount"))));
   EXPECT_LT(DoubtNs(trace.processes[0]), 0);
+}
+
+// One sentence, however many workers of the other session there are.
+TEST(TraceDoubts, SpeaksOfAllThatHaveTheSameAtOnce) {
+  MergedTrace trace = TraceOf(1, kMs, 4 * kMs);
+  trace.processes.push_back(trace.processes[0]);
+  trace.processes[1].header.worker = "b";
+  trace.processes[1].clock.line.uncertainty_ns = 2 * kMs;
+  EXPECT_THAT(DoubtsOf(trace),
+              ElementsAre(AllOf(HasSubstr("a (pid 7), b (pid 7) were"),
+                                HasSubstr("to within 6.000 ms"))));
 }
 
 TEST(TraceDoubts, SaysHowMuchMessagesLeaveOpen) {

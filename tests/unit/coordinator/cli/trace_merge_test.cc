@@ -148,6 +148,32 @@ TEST(TraceMerge, AWorkerThatIsStartedAgainHasAnotherClock) {
             100 * kMs);
 }
 
+// As after a stop and a resumption, when the later coordinator's machine thinks
+// that it is earlier.
+TEST(TraceMerge, AReceiveIsRatherOfASendThatItsClockIsKnownAgainst) {
+  std::vector<TraceContent> files;
+  for (const int64_t session : {1, 2}) {
+    const int64_t back_ms = session == 1 ? 0 : 2;
+    for (const char* worker : {"a", "b", "c"}) {
+      TraceContent file;
+      file.header = {.worker = worker, .pid = session};
+      file.spans = {ClockOf(session), Answer(0, 0)};
+      if (*worker == 'a') {
+        file.spans.push_back(Transfer(SpanKind::kSend, 0, 10 + back_ms, 4));
+      } else if (*worker == 'b') {
+        file.spans.push_back(Transfer(SpanKind::kRecv, 1, 14 + back_ms, 4));
+      }
+      files.push_back(std::move(file));
+    }
+  }
+  const MergedTrace trace = MergeTraces(std::move(files));
+  ASSERT_EQ(trace.flows.size(), 2u);
+  for (const Flow& flow : trace.flows) {
+    EXPECT_EQ(trace.processes[flow.from_process].header.pid,
+              trace.processes[flow.to_process].header.pid);
+  }
+}
+
 TEST(TraceMerge, EveryMomentOfAStageIsCountedOnce) {
   const Span forward = {.begin_ns = 10 * kMs,
                         .end_ns = 30 * kMs,
