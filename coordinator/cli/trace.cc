@@ -118,7 +118,7 @@ absl::Status CheckFile(const std::string& out) {
 }
 
 absl::Status Merge(const TraceMergeOptions& options) {
-  const std::string folder = options.run_dir + "/trace";
+  const std::string folder = std::filesystem::path(options.run_dir) / "trace";
   const std::string out =
       options.out.empty() ? folder + "/trace.json" : options.out;
   GIMBAL_RETURN_IF_ERROR(CheckFile(out));

@@ -34,17 +34,15 @@ std::string DoubtOfClocks(const std::vector<const ProcessTrace*>& group) {
                       absl::StrAppend(to, NameOf(*process));
                     }),
       one ? " was" : " were",
-      measured
-          ? " measured against another coordinator process than those of most, "
-            "and nobody measured both; "
-          : " not measured (less than a second was recorded); ",
+      measured ? " measured against another coordinator process than the "
+                 "others, and nobody measured both; "
+               : " not measured (less than a second was recorded); ",
       doubt >= 0
           ? absl::StrCat("messages give the place in time to within ",
                          Milliseconds(doubt))
           : absl::StrCat("the place in time is what the ",
                          measured ? "coordinator's " : "",
-                         "machine took it to be, and may be wrong by any "
-                         "amount"));
+                         "machine took it to be, how far off is not known"));
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ class TraceMergeCommand : public ::testing::Test {
   // Returns the exit code; what it says of errors is in said_.
   int Merge(const std::string& out = "") {
     ::testing::internal::CaptureStderr();
-    const int code = RunTraceMerge({.run_dir = dir_ / "run", .out = out});
+    const int code = RunTraceMerge({.run_dir = dir_ / "run/", .out = out});
     said_ = ::testing::internal::GetCapturedStderr();
     return code;
   }
