@@ -34,22 +34,41 @@ UniqueFd OpenTemporary(const std::string& path) {
   return UniqueFd(open(path.c_str(), kFlags | O_CREAT | O_EXCL, 0666));
 }
 
+// A rename would put a file in its place.
+bool IsToBeKept(const std::string& path) {
+  struct stat there = {};
+  return stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode) &&
+         !S_ISDIR(there.st_mode);
+}
+
+// Where the links lead, if the path is one; itself when they lead nowhere.
+std::string FollowLinks(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_symlink(path, error)) return path;
+  const auto target = std::filesystem::canonical(path, error);
+  return error ? path : target.string();
+}
+
 }  // namespace
 
 absl::StatusOr<AtomicFile> AtomicFile::Create(const std::string& path) {
   GIMBAL_RETURN_IF_ERROR(MakeFolders(ParentOf(path)));
-  UniqueFd fd = OpenTemporary(path + ".tmp");
+  const bool in_place = IsToBeKept(path);
+  const std::string target = FollowLinks(path);
+  UniqueFd fd = in_place ? UniqueFd(open(path.c_str(), O_WRONLY | O_CLOEXEC))
+                         : OpenTemporary(target + ".tmp");
   if (!fd.valid()) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot create ", path));
   }
-  return AtomicFile(path, std::move(fd));
+  return AtomicFile(target, std::move(fd), in_place);
 }
 
-AtomicFile::AtomicFile(std::string path, UniqueFd fd)
-    : path_(std::move(path)), fd_(std::move(fd)) {}
+AtomicFile::AtomicFile(std::string path, UniqueFd fd, bool in_place)
+    : path_(std::move(path)), fd_(std::move(fd)), in_place_(in_place) {}
 
 AtomicFile::~AtomicFile() {
-  if (fd_.valid() && IsOurs()) std::remove(TemporaryPath().c_str());
+  if (fd_.valid() && !in_place_ && IsOurs())
+    std::remove(TemporaryPath().c_str());
 }
 
 bool AtomicFile::IsOurs() const {
@@ -74,6 +93,7 @@ absl::Status AtomicFile::Append(const void* data, size_t bytes) {
 }
 
 absl::Status AtomicFile::Commit() {
+  if (in_place_) return fd_.Close() ? absl::OkStatus() : Error("close");
   if (fsync(fd_.get()) != 0) return Error("sync");
   if (!IsOurs()) {
     return absl::AbortedError(

@@ -3,6 +3,9 @@
 // Not thread-safe. The newest writer of a path is the one that counts: an older
 // one, which was stopped for long, neither touches its file nor commits.
 //
+// A link is followed, its file replaced. What is no file, such as a pipe or
+// /dev/null, is written to at once and stays what it is.
+//
 //   GIMBAL_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
 //   GIMBAL_RETURN_IF_ERROR(file.Append(data, bytes));
 //   GIMBAL_RETURN_IF_ERROR(file.Commit());
@@ -34,13 +37,14 @@ class AtomicFile {
   absl::Status Commit();
 
  private:
-  AtomicFile(std::string path, UniqueFd fd);
+  AtomicFile(std::string path, UniqueFd fd, bool in_place);
   absl::Status Error(std::string_view action) const;
   bool IsOurs() const;  // what has the temporary name
   std::string TemporaryPath() const { return path_ + ".tmp"; }
 
   std::string path_;
   UniqueFd fd_;  // invalid once committed or moved from
+  bool in_place_;
 };
 
 }  // namespace gimbal::io

@@ -1,7 +1,10 @@
 #include "common/io/atomic_file.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -85,6 +88,31 @@ TEST(AtomicFileTest, WhatAKilledWriterLeftIsReplaced) {
   ASSERT_THAT(WriteFileAtomically(dir / "file", "short"), IsOk());
   EXPECT_EQ(*ReadFile(dir / "file"), "short");
   EXPECT_FALSE(std::filesystem::exists(dir / "file.tmp"));
+}
+
+// Root once had a file in the place of /dev/null.
+TEST(AtomicFileTest, WhatIsNoFileStaysWhatItIs) {
+  const TempDir dir;
+  const std::string pipe = dir / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const UniqueFd reader(open(pipe.c_str(), O_RDONLY | O_NONBLOCK));
+  ASSERT_THAT(WriteFileAtomically(pipe, "through it"), IsOk());
+  char text[32] = {};
+  EXPECT_EQ(read(reader.get(), text, sizeof text), 10);
+  EXPECT_EQ(std::string(text), "through it");
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+  // Nor is it removed when nothing comes of it.
+  EXPECT_TRUE(AtomicFile::Create(pipe).ok());
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+}
+
+TEST(AtomicFileTest, FollowsALinkToItsFile) {
+  const TempDir dir;
+  ASSERT_THAT(WriteFileAtomically(dir / "a/file", "old"), IsOk());
+  std::filesystem::create_symlink("a/file", dir / "link");
+  ASSERT_THAT(WriteFileAtomically(dir / "link", "new"), IsOk());
+  EXPECT_TRUE(std::filesystem::is_symlink(dir / "link"));
+  EXPECT_EQ(*ReadFile(dir / "a/file"), "new");
 }
 
 TEST(AtomicFileTest, NamesPathAndReasonWhenTheTargetIsAFolder) {
