@@ -22,6 +22,20 @@ constexpr const char* kPhases[] = {
     "forward", "backward", "update",   "rotate",     "refresh",
     "send",    "recv",     "evaluate", "checkpoint", "idle"};
 
+// Traces alone are enough, as copied from elsewhere.
+absl::Status CheckRunDir(const std::string& run_dir,
+                         const std::string& folder) {
+  std::error_code ignored;
+  if (std::filesystem::exists(folder, ignored) ||
+      std::filesystem::exists(run_dir + "/config.yaml", ignored)) {
+    return absl::OkStatus();
+  }
+  return absl::NotFoundError(
+      absl::StrCat(run_dir,
+                   ": not a run folder (no config.yaml); give the folder that "
+                   "`gimbal train` made"));
+}
+
 absl::StatusOr<std::vector<std::string>> TraceFiles(const std::string& folder) {
   std::vector<std::string> files;
   std::error_code error;
@@ -121,14 +135,17 @@ absl::Status Merge(const TraceMergeOptions& options) {
   const std::string folder = std::filesystem::path(options.run_dir) / "trace";
   const std::string out =
       options.out.empty() ? folder + "/trace.json" : options.out;
+  GIMBAL_RETURN_IF_ERROR(CheckRunDir(options.run_dir, folder));
   GIMBAL_RETURN_IF_ERROR(CheckFile(out));
   GIMBAL_ASSIGN_OR_RETURN(std::vector<trace::TraceContent> contents,
                           ReadAll(folder));
   const MergedTrace trace = MergeTraces(std::move(contents));
   if (const absl::Status written = WriteTraceJson(trace, out); !written.ok()) {
-    return absl::Status(written.code(),
-                        absl::StrCat(absl::string_view(written.message()),
-                                     "; --out FILE writes it elsewhere"));
+    return absl::Status(
+        written.code(),
+        absl::StrCat(
+            absl::string_view(written.message()),
+            options.out.empty() ? "; --out FILE writes it elsewhere" : ""));
   }
   PrintShares(trace);
   for (const std::string& doubt : DoubtsOf(trace)) Warn(doubt);

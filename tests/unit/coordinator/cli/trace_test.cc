@@ -99,7 +99,14 @@ TEST_F(TraceMergeCommand, WritesToAFileOnly) {
   EXPECT_FALSE(std::filesystem::exists(dir_ / "missing"));
 }
 
+TEST_F(TraceMergeCommand, SaysWhenThereIsNoRun) {
+  EXPECT_EQ(Merge(), kBadUsage);
+  EXPECT_THAT(said_, HasSubstr("run/: not a run folder"));
+}
+
 TEST_F(TraceMergeCommand, FailsWhenThereIsNothingToMerge) {
+  ASSERT_THAT(io::WriteFileAtomically(dir_ / "run/config.yaml", ""),
+              test_support::IsOk());
   EXPECT_EQ(Merge(), kBadUsage);
   EXPECT_THAT(said_, HasSubstr("no trace was recorded"));
   Record("a", 0);
