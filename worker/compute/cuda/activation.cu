@@ -47,7 +47,7 @@ struct Relu {
   }
 };
 
-template <typename F>
+template <typename F, typename T>
 struct ForwardOp {
   template <int W>
   __device__ void At(int64_t i) const {
@@ -56,11 +56,11 @@ struct ForwardOp {
     Store(y + i, pack);
   }
 
-  const float* x;
-  float* y;
+  const T* x;
+  T* y;
 };
 
-template <typename F>
+template <typename F, typename T>
 struct BackwardOp {
   template <int W>
   __device__ void At(int64_t i) const {
@@ -74,33 +74,46 @@ struct BackwardOp {
     Store(dy_to_dx + i, slope);
   }
 
-  float* x_to_y;
-  float* dy_to_dx;
+  T* x_to_y;
+  T* dy_to_dx;
 };
 
-template <template <typename> typename Op, typename... Arrays>
+template <typename T, template <typename, typename> typename Op,
+          typename... Arrays>
 void Run(cudaStream_t stream, Activation function, int64_t n,
          Arrays*... arrays) {
+  constexpr int W = kPack<T>;
   switch (function) {
     case Activation::kGeluTanh:
-      return ForEach(stream, n, Op<GeluTanh>{arrays...}, {arrays...});
+      return ForEach<W>(stream, n, Op<GeluTanh, T>{arrays...}, {arrays...});
     case Activation::kGeluErf:
-      return ForEach(stream, n, Op<GeluErf>{arrays...}, {arrays...});
+      return ForEach<W>(stream, n, Op<GeluErf, T>{arrays...}, {arrays...});
     case Activation::kRelu:
-      return ForEach(stream, n, Op<Relu>{arrays...}, {arrays...});
+      return ForEach<W>(stream, n, Op<Relu, T>{arrays...}, {arrays...});
   }
 }
 
 }  // namespace
 
+template <typename T>
 void ActivationForward(cudaStream_t stream, Activation function, int64_t n,
-                       const float* x, float* y) {
-  Run<ForwardOp>(stream, function, n, x, y);
+                       const T* x, T* y) {
+  Run<T, ForwardOp>(stream, function, n, x, y);
 }
 
+template <typename T>
 void ActivationBackward(cudaStream_t stream, Activation function, int64_t n,
-                        float* x_to_y, float* dy_to_dx) {
-  Run<BackwardOp>(stream, function, n, x_to_y, dy_to_dx);
+                        T* x_to_y, T* dy_to_dx) {
+  Run<T, BackwardOp>(stream, function, n, x_to_y, dy_to_dx);
 }
+
+template void ActivationForward(cudaStream_t, Activation, int64_t, const float*,
+                                float*);
+template void ActivationForward(cudaStream_t, Activation, int64_t, const Bf16*,
+                                Bf16*);
+template void ActivationBackward(cudaStream_t, Activation, int64_t, float*,
+                                 float*);
+template void ActivationBackward(cudaStream_t, Activation, int64_t, Bf16*,
+                                 Bf16*);
 
 }  // namespace gimbal::compute::cuda

@@ -9,13 +9,13 @@ constexpr int kThreads = 256;
 // Stands for minus infinity in a maximum, and survives a subtraction.
 constexpr float kLowest = -3.4e38f;
 
-template <int W>
+template <int W, typename T>
 __global__ void __launch_bounds__(kThreads)
-    Kernel(int64_t vocab, float scale, const int32_t* targets, float* logits,
+    Kernel(int64_t vocab, float scale, const int32_t* targets, T* logits,
            float* losses) {
   __shared__ float of_max[kThreads / kWarp], of_sum[kThreads / kWarp];
   __shared__ float target_logit;
-  float* x = logits + static_cast<int64_t>(blockIdx.x) * vocab;
+  T* x = logits + static_cast<int64_t>(blockIdx.x) * vocab;
   const int64_t target = targets[blockIdx.x];
   const int64_t first = static_cast<int64_t>(threadIdx.x) * W;
   if (threadIdx.x == 0) target_logit = x[target];
@@ -46,12 +46,18 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
+template <typename T>
 void CrossEntropy(cudaStream_t stream, int64_t rows, int64_t vocab, float scale,
-                  const int32_t* targets, float* logits_to_gradient,
+                  const int32_t* targets, T* logits_to_gradient,
                   float* losses) {
-  Launch(vocab % 4 == 0 ? Kernel<4> : Kernel<1>, static_cast<unsigned>(rows),
-         kThreads, 0, stream, vocab, scale, targets, logits_to_gradient,
-         losses);
+  Launch(vocab % kPack<T> == 0 ? Kernel<kPack<T>, T> : Kernel<1, T>,
+         static_cast<unsigned>(rows), kThreads, 0, stream, vocab, scale,
+         targets, logits_to_gradient, losses);
 }
+
+template void CrossEntropy(cudaStream_t, int64_t, int64_t, float,
+                           const int32_t*, float*, float*);
+template void CrossEntropy(cudaStream_t, int64_t, int64_t, float,
+                           const int32_t*, Bf16*, float*);
 
 }  // namespace gimbal::compute::cuda

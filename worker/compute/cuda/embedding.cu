@@ -9,10 +9,10 @@ namespace {
 
 constexpr int kThreads = 128;
 
-template <int W>
+template <int W, typename T>
 __global__ void Forward(int64_t packs, int64_t context, int64_t cols,
                         const int32_t* tokens, const float* wte,
-                        const float* wpe, float* y) {
+                        const float* wpe, T* y) {
   const int64_t pack =
       static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (pack >= packs) return;
@@ -24,10 +24,10 @@ __global__ void Forward(int64_t packs, int64_t context, int64_t cols,
 }
 
 // A block per token and kThreads packs of columns.
-template <int W>
+template <int W, typename T>
 __global__ void BackwardTokens(int64_t cols, const int32_t* token,
                                const int32_t* begin, const int32_t* row,
-                               const float* dy, float* dwte) {
+                               const T* dy, float* dwte) {
   const int64_t col =
       (static_cast<int64_t>(blockIdx.y) * kThreads + threadIdx.x) * W;
   if (col >= cols) return;
@@ -43,9 +43,9 @@ __global__ void BackwardTokens(int64_t cols, const int32_t* token,
 }
 
 // A block per position and kThreads packs of columns.
-template <int W>
+template <int W, typename T>
 __global__ void BackwardPositions(int64_t samples, int64_t context,
-                                  int64_t cols, const float* dy, float* dwpe) {
+                                  int64_t cols, const T* dy, float* dwpe) {
   const int64_t col =
       (static_cast<int64_t>(blockIdx.y) * kThreads + threadIdx.x) * W;
   if (col >= cols) return;
@@ -61,13 +61,15 @@ __global__ void BackwardPositions(int64_t samples, int64_t context,
 
 }  // namespace
 
+template <typename T>
 void EmbeddingForward(cudaStream_t stream, int64_t samples, int64_t context,
                       int64_t cols, const int32_t* tokens, const float* wte,
-                      const float* wpe, float* y) {
-  const int width = cols % 4 == 0 ? 4 : 1;
+                      const float* wpe, T* y) {
+  const int width = cols % kPack<T> == 0 ? kPack<T> : 1;
   const int64_t packs = samples * context * cols / width;
-  Launch(width == 4 ? Forward<4> : Forward<1>, Blocks(packs, kThreads),
-         kThreads, 0, stream, packs, context, cols, tokens, wte, wpe, y);
+  Launch(width > 1 ? Forward<kPack<T>, T> : Forward<1, T>,
+         Blocks(packs, kThreads), kThreads, 0, stream, packs, context, cols,
+         tokens, wte, wpe, y);
 }
 
 TokenGroups GroupTokens(int64_t rows, int64_t vocab, const int32_t* tokens) {
@@ -92,18 +94,32 @@ TokenGroups GroupTokens(int64_t rows, int64_t vocab, const int32_t* tokens) {
   return groups;
 }
 
+template <typename T>
 void EmbeddingBackward(cudaStream_t stream, int64_t samples, int64_t context,
                        int64_t cols, int64_t groups, const int32_t* token,
-                       const int32_t* begin, const int32_t* row,
-                       const float* dy, float* dwte, float* dwpe) {
-  const bool wide = cols % 4 == 0;
-  const unsigned across = Blocks(cols, kThreads * (wide ? 4 : 1));
-  Launch(wide ? BackwardTokens<4> : BackwardTokens<1>,
+                       const int32_t* begin, const int32_t* row, const T* dy,
+                       float* dwte, float* dwpe) {
+  const bool wide = cols % kPack<T> == 0;
+  const unsigned across = Blocks(cols, kThreads * (wide ? kPack<T> : 1));
+  Launch(wide ? BackwardTokens<kPack<T>, T> : BackwardTokens<1, T>,
          dim3(static_cast<unsigned>(groups), across), kThreads, 0, stream, cols,
          token, begin, row, dy, dwte);
-  Launch(wide ? BackwardPositions<4> : BackwardPositions<1>,
+  Launch(wide ? BackwardPositions<kPack<T>, T> : BackwardPositions<1, T>,
          dim3(static_cast<unsigned>(context), across), kThreads, 0, stream,
          samples, context, cols, dy, dwpe);
 }
+
+template void EmbeddingForward(cudaStream_t, int64_t, int64_t, int64_t,
+                               const int32_t*, const float*, const float*,
+                               float*);
+template void EmbeddingForward(cudaStream_t, int64_t, int64_t, int64_t,
+                               const int32_t*, const float*, const float*,
+                               Bf16*);
+template void EmbeddingBackward(cudaStream_t, int64_t, int64_t, int64_t,
+                                int64_t, const int32_t*, const int32_t*,
+                                const int32_t*, const float*, float*, float*);
+template void EmbeddingBackward(cudaStream_t, int64_t, int64_t, int64_t,
+                                int64_t, const int32_t*, const int32_t*,
+                                const int32_t*, const Bf16*, float*, float*);
 
 }  // namespace gimbal::compute::cuda

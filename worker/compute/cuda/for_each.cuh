@@ -26,14 +26,14 @@ __global__ void __launch_bounds__(kForEachThreads)
 }
 
 // `arrays`: those that `op` moves in packs. Empty launches are left out.
-template <typename Op>
+template <int W = 4, typename Op>
 void ForEach(cudaStream_t stream, int64_t n, const Op& op,
              std::initializer_list<const void*> arrays) {
   if (n == 0) return;
   bool aligned = true;
   for (const void* array : arrays) aligned = aligned && Aligned(array);
   if (aligned) {
-    Launch(ForEachKernel<4, Op>, Blocks(n, 4 * kForEachThreads),
+    Launch(ForEachKernel<W, Op>, Blocks(n, W * kForEachThreads),
            kForEachThreads, 0, stream, n, op);
   } else {
     Launch(ForEachKernel<1, Op>, Blocks(n, kForEachThreads), kForEachThreads, 0,

@@ -32,9 +32,9 @@ cublasOperation_t OperationOf(Trans trans) {
 class Layout {
  public:
   // Column-major.
-  Layout(int64_t rows, int64_t cols, int64_t ld, int64_t batch,
-         int64_t stride) {
-    CHECK_LT(cublasLtMatrixLayoutCreate(&layout_, CUDA_R_32F,
+  Layout(cudaDataType_t type, int64_t rows, int64_t cols, int64_t ld,
+         int64_t batch, int64_t stride) {
+    CHECK_LT(cublasLtMatrixLayoutCreate(&layout_, type,
                                         static_cast<uint64_t>(rows),
                                         static_cast<uint64_t>(cols), ld));
     if (batch == 1) return;
@@ -90,17 +90,19 @@ struct Gemm::Key {
               call.stride_a,
               call.stride_b,
               call.stride_d,
-              call.bias != nullptr,
+              static_cast<bool>(call.bias),
               call.beta != 0,
-              AlignmentOf(call.a),
-              AlignmentOf(call.b),
-              AlignmentOf(call.c),
-              AlignmentOf(call.d)} {}
+              call.a.type,
+              call.d.type,
+              AlignmentOf(call.a.data),
+              AlignmentOf(call.b.data),
+              AlignmentOf(call.c.data),
+              AlignmentOf(call.d.data)} {}
   friend auto operator<=>(const Key&, const Key&) = default;
 
   std::tuple<Trans, Trans, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
-             int64_t, int64_t, int64_t, int64_t, bool, bool, uint32_t, uint32_t,
-             uint32_t, uint32_t>
+             int64_t, int64_t, int64_t, int64_t, bool, bool, cudaDataType_t,
+             cudaDataType_t, uint32_t, uint32_t, uint32_t, uint32_t>
       value;
 };
 
@@ -108,20 +110,20 @@ struct Gemm::Key {
 // op(A)^T is what it is asked for: the factors change places.
 struct Gemm::Plan {
   Plan(cublasLtHandle_t handle, const GemmCall& call)
-      : a(call.trans_b == Trans::kYes ? call.k : call.n,
+      : a(call.b.type, call.trans_b == Trans::kYes ? call.k : call.n,
           call.trans_b == Trans::kYes ? call.n : call.k, call.ldb, call.batch,
           call.stride_b),
-        b(call.trans_a == Trans::kYes ? call.m : call.k,
+        b(call.a.type, call.trans_a == Trans::kYes ? call.m : call.k,
           call.trans_a == Trans::kYes ? call.k : call.m, call.lda, call.batch,
           call.stride_a),
-        d(call.n, call.m, call.ldd, call.batch, call.stride_d) {
+        d(call.d.type, call.n, call.m, call.ldd, call.batch, call.stride_d) {
     CHECK_LT(
         cublasLtMatmulDescCreate(&product, CUBLAS_COMPUTE_32F, CUDA_R_32F));
     Set(CUBLASLT_MATMUL_DESC_TRANSA, OperationOf(call.trans_b));
     Set(CUBLASLT_MATMUL_DESC_TRANSB, OperationOf(call.trans_a));
-    if (call.bias != nullptr) {
+    if (call.bias) {
       Set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-      Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, call.bias);
+      Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, call.bias.data);
     }
     Choose(handle, call);
   }
@@ -142,13 +144,13 @@ struct Gemm::Plan {
         CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
         static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
     preference.Set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
-                   AlignmentOf(call.b));
+                   AlignmentOf(call.b.data));
     preference.Set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-                   AlignmentOf(call.a));
+                   AlignmentOf(call.a.data));
     preference.Set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
-                   AlignmentOf(call.c));
+                   AlignmentOf(call.c.data));
     preference.Set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
-                   AlignmentOf(call.d));
+                   AlignmentOf(call.d.data));
     cublasLtMatmulHeuristicResult_t best = {};
     int found = 0;
     CHECK_LT(cublasLtMatmulAlgoGetHeuristic(handle, product, a.get(), b.get(),
@@ -179,6 +181,13 @@ Gemm::~Gemm() {
 }
 
 Gemm::Plan& Gemm::PlanOf(const GemmCall& call) {
+  const auto other = [](const Source& one, const auto& with) {
+    return one && one.type != with.type;
+  };
+  if (other(call.b, call.a) || other(call.c, call.d) ||
+      other(call.bias, call.d)) {
+    Fail("Gemm", __FILE__, __LINE__, "matrices of types that do not fit");
+  }
   std::unique_ptr<Plan>& plan = plans_[Key(call)];
   if (plan == nullptr) plan = std::make_unique<Plan>(handle_, call);
   return *plan;
@@ -186,24 +195,23 @@ Gemm::Plan& Gemm::PlanOf(const GemmCall& call) {
 
 void Gemm::operator()(cudaStream_t stream, const GemmCall& call) {
   Plan& plan = PlanOf(call);
-  if (call.bias != nullptr) {
-    plan.Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, call.bias);
+  if (call.bias) {
+    plan.Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, call.bias.data);
   }
-  const float* c = call.c == nullptr ? call.d : call.c;
-  CHECK_LT(cublasLtMatmul(handle_, plan.product, &call.alpha, call.b,
-                          plan.a.get(), call.a, plan.b.get(), &call.beta, c,
-                          plan.d.get(), call.d, plan.d.get(), &plan.algorithm,
-                          workspace_, kWorkspace, stream));
+  const Source c = call.c ? call.c : Source(call.d);
+  CHECK_LT(cublasLtMatmul(handle_, plan.product, &call.alpha, call.b.data,
+                          plan.a.get(), call.a.data, plan.b.get(), &call.beta,
+                          c.data, plan.d.get(), call.d.data, plan.d.get(),
+                          &plan.algorithm, workspace_, kWorkspace, stream));
 }
 
 void LinearForward(cudaStream_t stream, Gemm& gemm, const LinearShape& shape,
-                   const float* x, const float* w, const float* bias,
-                   const float* addend, float* y) {
+                   Source x, Source w, Source bias, Source addend, Target y) {
   gemm(stream, {.trans_b = Trans::kYes,
                 .m = shape.rows,
                 .n = shape.out,
                 .k = shape.in,
-                .beta = addend == nullptr ? 0.0f : 1.0f,
+                .beta = addend ? 1.0f : 0.0f,
                 .a = x,
                 .lda = shape.in,
                 .b = w,
@@ -215,8 +223,8 @@ void LinearForward(cudaStream_t stream, Gemm& gemm, const LinearShape& shape,
 }
 
 void LinearBackwardInput(cudaStream_t stream, Gemm& gemm,
-                         const LinearShape& shape, float alpha, const float* dy,
-                         const float* w, float* dx) {
+                         const LinearShape& shape, float alpha, Source dy,
+                         Source w, Target dx) {
   gemm(stream, {.m = shape.rows,
                 .n = shape.in,
                 .k = shape.out,
@@ -230,8 +238,8 @@ void LinearBackwardInput(cudaStream_t stream, Gemm& gemm,
 }
 
 void LinearBackwardWeight(cudaStream_t stream, Gemm& gemm,
-                          const LinearShape& shape, float alpha,
-                          const float* dy, const float* x, float* dw) {
+                          const LinearShape& shape, float alpha, Source dy,
+                          Source x, Target dw) {
   gemm(stream, {.trans_a = Trans::kYes,
                 .m = shape.out,
                 .n = shape.in,

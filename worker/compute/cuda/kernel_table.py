@@ -85,6 +85,8 @@ def launchers():
             if line.strip().startswith('//'):
                 comment += ' ' + line.strip()[2:].strip()
                 continue
+            if line.startswith('template '):
+                continue
             declared = re.match(r'\s*void (operator\(\)|\w+)\(', line)
             if declared and re.search(r'Bytes|FLOP', comment):
                 name = declared[1].replace('operator()', 'Gemm')

@@ -9,21 +9,18 @@ namespace {
 
 constexpr int kForwardWarps = 4;
 constexpr int kMaxThreads = 256;
-// Of the backward pass: its partial sums are added up in the order of blocks.
-constexpr int64_t kMaxBlocks = 264;
 constexpr int kReduceThreads = 128;
 
-template <int W>
+template <int W, typename T>
 __global__ void __launch_bounds__(kForwardWarps* kWarp)
-    Forward(int64_t rows, int64_t cols, float eps, const float* x,
-            const float* w, const float* b, float* y, float* mean,
-            float* rstd) {
+    Forward(int64_t rows, int64_t cols, float eps, const T* x, const float* w,
+            const float* b, T* y, float* mean, float* rstd) {
   const int64_t row =
       static_cast<int64_t>(blockIdx.x) * kForwardWarps + threadIdx.x / kWarp;
   if (row >= rows) return;  // a whole warp
   const int64_t first = threadIdx.x % kWarp * W;
   const float scale = 1.0f / static_cast<float>(cols);
-  const float* in = x + row * cols;
+  const T* in = x + row * cols;
   float sum = 0;
   for (int64_t col = first; col < cols; col += kWarp * W) {
     const Pack<W> pack = Load<W>(in + col);
@@ -52,22 +49,23 @@ __global__ void __launch_bounds__(kForwardWarps* kWarp)
   }
 }
 
+template <typename T>
 struct BackwardArrays {
-  const float* x;
+  const T* x;
   const float* w;
   const float* b;
   const float* mean;
   const float* rstd;
-  float* dy_to_y;
-  float* dx;
+  T* dy_to_y;
+  T* dx;
   float* partial;  // [blocks, 2, cols]
 };
 
 // A thread owns K packs of columns, blockDim.x packs apart, of every row of the
 // block.
-template <int W, int K>
+template <int W, int K, typename T>
 __global__ void __launch_bounds__(kMaxThreads, 1)
-    Backward(int64_t rows, int64_t cols, BackwardArrays a) {
+    Backward(int64_t rows, int64_t cols, BackwardArrays<T> a) {
   __shared__ float shared[2][2][kMaxThreads / kWarp];
   const float scale = 1.0f / static_cast<float>(cols);
   const int64_t stride = static_cast<int64_t>(blockDim.x) * W;
@@ -148,49 +146,66 @@ __global__ void AddPartials(int64_t blocks, int64_t cols, const float* partial,
   (col < cols ? dw[col] : db[col - cols]) += sum;
 }
 
-template <int W, int K>
+template <int W, int K, typename T>
 void LaunchBackward(cudaStream_t stream, int64_t blocks, int64_t rows,
-                    int64_t cols, const BackwardArrays& arrays) {
+                    int64_t cols, const BackwardArrays<T>& arrays) {
   const int64_t packs = (cols + W - 1) / W;
   const int64_t threads =
       std::min<int64_t>(kMaxThreads, (packs + kWarp - 1) / kWarp * kWarp);
-  Launch(Backward<W, K>, static_cast<unsigned>(blocks),
+  Launch(Backward<W, K, T>, static_cast<unsigned>(blocks),
          static_cast<unsigned>(threads), 0, stream, rows, cols, arrays);
 }
 
-template <int W>
+template <int W, typename T>
 void ChooseBackward(cudaStream_t stream, int64_t blocks, int64_t rows,
-                    int64_t cols, const BackwardArrays& arrays) {
+                    int64_t cols, const BackwardArrays<T>& arrays) {
   const int64_t packs = Blocks(cols, kMaxThreads * W);  // per thread
-  const auto launch = packs <= 1   ? LaunchBackward<W, 1>
-                      : packs <= 2 ? LaunchBackward<W, 2>
-                      : packs <= 4 ? LaunchBackward<W, 4>
-                                   : LaunchBackward<W, 8>;
+  constexpr int kMost = W == 8 ? 4 : 8;  // enough for kLayerNormMaxCols
+  const auto launch = packs <= 1   ? LaunchBackward<W, 1, T>
+                      : packs <= 2 ? LaunchBackward<W, 2, T>
+                      : packs <= 4 ? LaunchBackward<W, 4, T>
+                                   : LaunchBackward<W, kMost, T>;
   launch(stream, blocks, rows, cols, arrays);
 }
 
 }  // namespace
 
+template <typename T>
 void LayerNormForward(cudaStream_t stream, int64_t rows, int64_t cols,
-                      float eps, const float* x, const float* w, const float* b,
-                      float* y, float* mean, float* rstd) {
-  Launch(cols % 4 == 0 ? Forward<4> : Forward<1>, Blocks(rows, kForwardWarps),
-         kForwardWarps * kWarp, 0, stream, rows, cols, eps, x, w, b, y, mean,
-         rstd);
+                      float eps, const T* x, const float* w, const float* b,
+                      T* y, float* mean, float* rstd) {
+  Launch(cols % kPack<T> == 0 ? Forward<kPack<T>, T> : Forward<1, T>,
+         Blocks(rows, kForwardWarps), kForwardWarps * kWarp, 0, stream, rows,
+         cols, eps, x, w, b, y, mean, rstd);
 }
 
-int64_t LayerNormScratch(int64_t cols) { return kMaxBlocks * 2 * cols; }
-
+template <typename T>
 void LayerNormBackward(cudaStream_t stream, int64_t rows, int64_t cols,
-                       const float* x, const float* w, const float* b,
-                       const float* mean, const float* rstd, float* dy_to_y,
-                       float* dw, float* db, float* dx, float* scratch) {
-  const int64_t blocks = std::min(rows, kMaxBlocks);
-  const BackwardArrays arrays{x, w, b, mean, rstd, dy_to_y, dx, scratch};
-  (cols % 4 == 0 ? ChooseBackward<4> : ChooseBackward<1>)(stream, blocks, rows,
-                                                          cols, arrays);
+                       const T* x, const float* w, const float* b,
+                       const float* mean, const float* rstd, T* dy_to_y,
+                       float* dw, float* db, T* dx, float* scratch) {
+  const int64_t blocks = std::min(rows, kLayerNormBlocks);
+  const BackwardArrays<T> arrays{x, w, b, mean, rstd, dy_to_y, dx, scratch};
+  (cols % kPack<T> == 0
+       ? ChooseBackward<kPack<T>, T>
+       : ChooseBackward<1, T>)(stream, blocks, rows, cols, arrays);
   Launch(AddPartials, Blocks(2 * cols, kReduceThreads), kReduceThreads, 0,
          stream, blocks, cols, scratch, dw, db);
 }
+
+template void LayerNormForward(cudaStream_t, int64_t, int64_t, float,
+                               const float*, const float*, const float*, float*,
+                               float*, float*);
+template void LayerNormForward(cudaStream_t, int64_t, int64_t, float,
+                               const Bf16*, const float*, const float*, Bf16*,
+                               float*, float*);
+template void LayerNormBackward(cudaStream_t, int64_t, int64_t, const float*,
+                                const float*, const float*, const float*,
+                                const float*, float*, float*, float*, float*,
+                                float*);
+template void LayerNormBackward(cudaStream_t, int64_t, int64_t, const Bf16*,
+                                const float*, const float*, const float*,
+                                const float*, Bf16*, float*, float*, Bf16*,
+                                float*);
 
 }  // namespace gimbal::compute::cuda

@@ -1,19 +1,33 @@
-// Device code that all kernels share: W floats moved by one instruction (16
-// bytes for W = 4), and sums whose order depends on the shape alone.
+// Device code that all kernels share: W numbers moved at once, by instructions
+// of 16 bytes, and sums whose order depends on the shape alone.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include <cstdint>
 
+#include "worker/compute/cuda/element.h"
+
 namespace gimbal::compute::cuda {
 
 constexpr int kWarp = 32;
 constexpr unsigned kAllLanes = 0xffffffffu;
 
+// Numbers that one instruction moves.
+template <typename T>
+constexpr int kPack = 16 / static_cast<int>(sizeof(T));
+
+constexpr int PackAlignment(int bytes) { return bytes < 16 ? bytes : 16; }
+
+// In registers.
 template <int W>
-struct alignas(W * 4) Pack {
+struct alignas(PackAlignment(W * 4)) Pack {
   float at[W];
+};
+
+template <int W>
+struct alignas(PackAlignment(W * 2)) Bf16Pack {
+  Bf16 at[W];
 };
 
 // `p` must be aligned to the pack.
@@ -23,8 +37,23 @@ __device__ inline Pack<W> Load(const float* p) {
 }
 
 template <int W>
+__device__ inline Pack<W> Load(const Bf16* p) {
+  const Bf16Pack<W> bits = *reinterpret_cast<const Bf16Pack<W>*>(p);
+  Pack<W> pack;
+  for (int j = 0; j < W; ++j) pack.at[j] = __bfloat162float(bits.at[j]);
+  return pack;
+}
+
+template <int W>
 __device__ inline void Store(float* p, const Pack<W>& pack) {
   *reinterpret_cast<Pack<W>*>(p) = pack;
+}
+
+template <int W>
+__device__ inline void Store(Bf16* p, const Pack<W>& pack) {
+  Bf16Pack<W> bits;
+  for (int j = 0; j < W; ++j) bits.at[j] = __float2bfloat16_rn(pack.at[j]);
+  *reinterpret_cast<Bf16Pack<W>*>(p) = bits;
 }
 
 // Every lane gets the sum over the `width` neighbouring lanes it is among.

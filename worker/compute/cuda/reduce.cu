@@ -11,7 +11,6 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kColumnThreads = 32;
 constexpr int kColumnRows = 8;  // of a block at a time
-constexpr int64_t kColumnChunks = 64;
 
 __global__ void __launch_bounds__(kThreads)
     PartialSquares(const int64_t* begin, const int64_t* end, const float* x,
@@ -65,9 +64,9 @@ struct FindOp {
 };
 
 // A block adds up its chunk of rows for 32 packs of columns.
-template <int W>
+template <int W, typename T>
 __global__ void __launch_bounds__(kColumnThreads* kColumnRows)
-    PartialColumns(int64_t rows, int64_t cols, const float* x, float* partial) {
+    PartialColumns(int64_t rows, int64_t cols, const T* x, float* partial) {
   __shared__ Pack<W> shared[kColumnRows][kColumnThreads];
   const int lane = static_cast<int>(threadIdx.x) % kColumnThreads;
   const int group = static_cast<int>(threadIdx.x) / kColumnThreads;
@@ -119,19 +118,23 @@ void FindNonFinite(cudaStream_t stream, int64_t n, const float* x, int* found) {
   ForEach(stream, n, FindOp{x, found}, {x});
 }
 
-int64_t ColumnSumScratch(int64_t cols) { return kColumnChunks * cols; }
-
+template <typename T>
 void ColumnSum(cudaStream_t stream, int64_t rows, int64_t cols, float scale,
-               const float* x, float* sum, float* scratch) {
-  const bool wide = cols % 4 == 0;
+               const T* x, float* sum, float* scratch) {
+  const bool wide = cols % kPack<T> == 0;
   const int64_t chunks =
       std::min<int64_t>(kColumnChunks, Blocks(rows, kColumnRows));
-  Launch(wide ? PartialColumns<4> : PartialColumns<1>,
-         dim3(Blocks(cols, kColumnThreads * (wide ? 4 : 1)),
+  Launch(wide ? PartialColumns<kPack<T>, T> : PartialColumns<1, T>,
+         dim3(Blocks(cols, kColumnThreads * (wide ? kPack<T> : 1)),
               static_cast<unsigned>(chunks)),
          kColumnThreads * kColumnRows, 0, stream, rows, cols, x, scratch);
   Launch(AddColumns, Blocks(cols, kThreads), kThreads, 0, stream, chunks, cols,
          scale, scratch, sum);
 }
+
+template void ColumnSum(cudaStream_t, int64_t, int64_t, float, const float*,
+                        float*, float*);
+template void ColumnSum(cudaStream_t, int64_t, int64_t, float, const Bf16*,
+                        float*, float*);
 
 }  // namespace gimbal::compute::cuda

@@ -6,6 +6,9 @@
 
 #include <cstdint>
 
+#include "worker/compute/cuda/element.h"
+#include "worker/compute/cuda/scratch.h"
+
 namespace gimbal::compute::cuda {
 
 // Elements of `scratch` below, per range.
@@ -25,11 +28,11 @@ void Sum(cudaStream_t stream, int64_t n, const float* x, double* sum);
 // Bytes: 4 n.
 void FindNonFinite(cudaStream_t stream, int64_t n, const float* x, int* found);
 
-// Elements of `scratch` below.
-int64_t ColumnSumScratch(int64_t cols);
-
-// sum[j] += scale * sum of x[:, j]. Bytes: 4 rows cols. FLOP: rows cols.
+// sum[j] += scale * sum of x[:, j], of float or Bf16; `scratch` has
+// ColumnSumScratch(cols) elements. Bytes: E rows cols.
+// FLOP: rows cols.
+template <typename T>
 void ColumnSum(cudaStream_t stream, int64_t rows, int64_t cols, float scale,
-               const float* x, float* sum, float* scratch);
+               const T* x, float* sum, float* scratch);
 
 }  // namespace gimbal::compute::cuda

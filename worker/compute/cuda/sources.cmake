@@ -4,6 +4,7 @@ set(GIMBAL_CUDA_KERNELS
   worker/compute/cuda/activation.cu
   worker/compute/cuda/attention.cu
   worker/compute/cuda/basis.cu
+  worker/compute/cuda/convert.cu
   worker/compute/cuda/cross_entropy.cu
   worker/compute/cuda/embedding.cu
   worker/compute/cuda/layer_norm.cu

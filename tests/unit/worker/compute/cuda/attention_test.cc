@@ -11,11 +11,13 @@ namespace {
 int64_t Rows(const AttentionShape& s) { return s.samples * s.context; }
 int64_t Width(const AttentionShape& s) { return s.heads * s.head_dim; }
 
+template <typename T>
 Floats RunBoth(const Stream& stream, const AttentionShape& shape,
                const Floats& qkv, const Floats& dout) {
   const int64_t n = Rows(shape), c = Width(shape);
-  const DeviceArray<float> in(qkv), d(dout), o(n * c), lse(n * shape.heads),
-      dqkv(n * 3 * c), scratch(AttentionBackwardScratch(shape));
+  const DeviceArray<T> in(qkv), d(dout), o(n * c), dqkv(n * 3 * c);
+  const DeviceArray<float> lse(n * shape.heads),
+      scratch(AttentionBackwardScratch(shape));
   AttentionForward(stream.get(), shape, in.data(), o.data(), lse.data());
   AttentionBackward(stream.get(), shape, in.data(), o.data(), lse.data(),
                     d.data(), dqkv.data(), scratch.data());
@@ -32,23 +34,35 @@ INSTANTIATE_TEST_SUITE_P(
                     AttentionShape{1, 19, 1, 100},
                     AttentionShape{1, 35, 1, 128}));
 
-TEST_P(AttentionTest, MatchesTheCpu) {
-  const AttentionShape shape = GetParam();
+// Backward starts from the output as it was stored.
+template <typename T>
+void ExpectAttention(const AttentionShape& shape) {
   const int64_t n = Rows(shape), c = Width(shape);
-  const Floats qkv = RandomFloats(n * 3 * c, 1), dout = RandomFloats(n * c, 2);
-  const Floats got = UnderAllSeeds(
-      [&](const Stream& stream) { return RunBoth(stream, shape, qkv, dout); });
+  const Floats qkv = RandomOf<T>(n * 3 * c, 1), dout = RandomOf<T>(n * c, 2);
+  const Floats got = UnderAllSeeds([&](const Stream& stream) {
+    return RunBoth<T>(stream, shape, qkv, dout);
+  });
   const Doubles in = ToDouble(qkv), d = ToDouble(dout);
   Doubles o(n * c), lse(n * shape.heads), dqkv(n * 3 * c),
       scratch(AttentionScratch(shape));
   compute::AttentionForward<double>(shape, in.data(), o.data(), lse.data(),
                                     scratch.data());
-  compute::AttentionBackward<double>(shape, in.data(), o.data(), lse.data(),
-                                     d.data(), dqkv.data(), scratch.data());
+  const Doubles stored(got.begin(), got.begin() + n * c);
+  compute::AttentionBackward<double>(shape, in.data(), stored.data(),
+                                     lse.data(), d.data(), dqkv.data(),
+                                     scratch.data());
   Doubles expected = o;
   expected.insert(expected.end(), lse.begin(), lse.end());
   expected.insert(expected.end(), dqkv.begin(), dqkv.end());
-  ExpectClose(got, expected, 3e-6, "o, lse, dqkv");
+  ExpectClose<T>(got, expected, 3e-6, "o, lse, dqkv");
+  const auto statistics = got.begin() + n * c;
+  ExpectClose({statistics, statistics + n * shape.heads}, lse, 3e-6, "lse");
+}
+
+TEST_P(AttentionTest, MatchesTheCpu) { ExpectAttention<float>(GetParam()); }
+
+TEST_P(AttentionTest, MatchesTheCpuInBf16) {
+  ExpectAttention<Bf16>(GetParam());
 }
 
 TEST(AttentionGradientTest, IsThatOfTheForward) {
@@ -57,7 +71,7 @@ TEST(AttentionGradientTest, IsThatOfTheForward) {
   const Floats qkv = RandomFloats(n * 3 * c, 1), dout = RandomFloats(n * c, 2);
   const Stream stream;
   const auto loss = [&](const Floats& x) {
-    const Floats all = RunBoth(stream, shape, x, dout);
+    const Floats all = RunBoth<float>(stream, shape, x, dout);
     double sum = 0;
     for (int64_t i = 0; i < n * c; ++i) {
       sum += static_cast<double>(all[static_cast<size_t>(i)]) *
@@ -65,7 +79,7 @@ TEST(AttentionGradientTest, IsThatOfTheForward) {
     }
     return sum;
   };
-  const Floats all = RunBoth(stream, shape, qkv, dout);
+  const Floats all = RunBoth<float>(stream, shape, qkv, dout);
   const size_t first = static_cast<size_t>(n * c + n * shape.heads);
   constexpr float kStep = 1e-2f;
   for (size_t i = 0; i < qkv.size(); ++i) {

@@ -1,7 +1,10 @@
 // Elementwise ops and reductions, against the CPU's in double precision.
+#include <bit>
+
 #include "tests/unit/worker/compute/cuda/device_array.h"
 #include "worker/compute/activation.h"
 #include "worker/compute/cuda/activation.h"
+#include "worker/compute/cuda/convert.h"
 #include "worker/compute/cuda/reduce.h"
 #include "worker/compute/cuda/update.h"
 #include "worker/compute/isa.h"
@@ -21,29 +24,68 @@ INSTANTIATE_TEST_SUITE_P(All, ActivationTest,
                                          Activation::kGeluErf,
                                          Activation::kRelu));
 
-TEST_P(ActivationTest, MatchesTheCpu) {
-  Floats x = RandomFloats(kSize, 1, 3);
-  const Floats dy = RandomFloats(kSize, 2);
+template <typename T>
+void ExpectActivation(Activation activation) {
+  Floats x = RandomOf<T>(kSize, 1, 3);
+  const Floats dy = RandomOf<T>(kSize, 2);
   x[0] = 20;
   x[1] = -20;
   x[2] = 0;
   const Floats got = UnderAllSeeds([&](const Stream& stream) {
-    const DeviceArray<float> in(x), y(kSize), d(dy);
-    ActivationForward(stream.get(), GetParam(), kSize, in.data(), y.data());
-    ActivationBackward(stream.get(), GetParam(), kSize, in.data(), d.data());
+    const DeviceArray<T> in(x), y(kSize), d(dy);
+    ActivationForward(stream.get(), activation, kSize, in.data(), y.data());
+    ActivationBackward(stream.get(), activation, kSize, in.data(), d.data());
     return Joined({y.Values(stream), in.Values(stream), d.Values(stream)});
   });
   const auto& cpu = Kernels<Activations<double>>();
   const ActivationFunction<double>& function =
-      GetParam() == Activation::kGeluTanh  ? cpu.gelu_tanh
-      : GetParam() == Activation::kGeluErf ? cpu.gelu_erf
+      activation == Activation::kGeluTanh  ? cpu.gelu_tanh
+      : activation == Activation::kGeluErf ? cpu.gelu_erf
                                            : cpu.relu;
   Doubles y = ToDouble(x), d = ToDouble(dy);
   function.backward(kSize, y.data(), d.data());
   Doubles expected = y;
   expected.insert(expected.end(), y.begin(), y.end());
   expected.insert(expected.end(), d.begin(), d.end());
-  ExpectClose(got, expected, 1e-6, "y, y again, dx");
+  ExpectClose<T>(got, expected, 1e-6, "y, y again, dx");
+}
+
+TEST_P(ActivationTest, MatchesTheCpu) { ExpectActivation<float>(GetParam()); }
+
+TEST_P(ActivationTest, MatchesTheCpuInBf16) {
+  ExpectActivation<Bf16>(GetParam());
+}
+
+// `from`: where the arrays begin; 1 leaves no pack aligned.
+class ConvertTest : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Alignment, ConvertTest, testing::Values(0, 1));
+
+// The halfway cases go to even; what is no number stays none.
+TEST_P(ConvertTest, RoundsOnceAndComesBackExactly) {
+  const int from = GetParam();
+  const int64_t n = kSize - from;
+  Floats x = RandomFloats(kSize, 1);
+  const Floats special = {1 + 0x1p-8f, 1 + 3 * 0x1p-8f, -0.0f,    3.4e38f,
+                          INFINITY,    -INFINITY,       0x1p-149f};
+  std::copy(special.begin(), special.end(), x.begin() + from);
+  x.back() = NAN;
+  const Floats got = UnderAllSeeds([&](const Stream& stream) {
+    const DeviceArray<float> dev_x(x), back(x);
+    const DeviceArray<Bf16> y(kSize);
+    ToBf16(stream.get(), n, dev_x.data() + from, y.data() + from);
+    FromBf16(stream.get(), n, y.data() + from, back.data() + from);
+    return back.Values(stream);
+  });
+  const Floats rounded = {1,        1 + 0x1p-6f, -0.0f, INFINITY,
+                          INFINITY, -INFINITY,   0};
+  for (size_t i = 0; i < rounded.size(); ++i) {
+    EXPECT_EQ(got[i + from], rounded[i]) << x[i + from];
+  }
+  EXPECT_TRUE(std::isnan(got.back()));
+  for (size_t i = from + special.size(); i + 1 < x.size(); ++i) {
+    EXPECT_LE(std::abs(got[i] - x[i]), std::abs(x[i]) / 256);
+    EXPECT_EQ(std::bit_cast<uint32_t>(got[i]) & 0xffff, 0u);
+  }
 }
 
 AdamWRule SomeRule() {
@@ -150,22 +192,31 @@ INSTANTIATE_TEST_SUITE_P(Shapes, ColumnSumTest,
                                          std::pair(1, 1), std::pair(77, 33),
                                          std::pair(1500, 4)));
 
-TEST_P(ColumnSumTest, AddsScaledColumns) {
-  const auto [rows, cols] = GetParam();
-  const Floats x = RandomFloats(rows * cols, 1), before = RandomFloats(cols, 2);
-  const Floats got =
-      UnderAllSeeds([&, rows = rows, cols = cols](const Stream& stream) {
-        const DeviceArray<float> dev_x(x), sum(before),
-            scratch(ColumnSumScratch(cols));
-        ColumnSum(stream.get(), rows, cols, 0.5f, dev_x.data(), sum.data(),
-                  scratch.data());
-        return sum.Values(stream);
-      });
+template <typename T>
+void ExpectColumnSum(int64_t rows, int64_t cols) {
+  const Floats x = RandomOf<T>(rows * cols, 1), before = RandomFloats(cols, 2);
+  const Floats got = UnderAllSeeds([&](const Stream& stream) {
+    const DeviceArray<T> dev_x(x);
+    const DeviceArray<float> sum(before), scratch(ColumnSumScratch(cols));
+    ColumnSum(stream.get(), rows, cols, 0.5f, dev_x.data(), sum.data(),
+              scratch.data());
+    return sum.Values(stream);
+  });
   Doubles expected = ToDouble(before);
   for (int64_t i = 0; i < rows * cols; ++i) {
     expected[static_cast<size_t>(i % cols)] += 0.5 * x[static_cast<size_t>(i)];
   }
   ExpectClose(got, expected, 2e-6, "sums");
+}
+
+TEST_P(ColumnSumTest, AddsScaledColumns) {
+  const auto [rows, cols] = GetParam();
+  ExpectColumnSum<float>(rows, cols);
+}
+
+TEST_P(ColumnSumTest, AddsScaledColumnsOfBf16) {
+  const auto [rows, cols] = GetParam();
+  ExpectColumnSum<Bf16>(rows, cols);
 }
 
 TEST(ReduceTest, SumsInDoublePrecision) {

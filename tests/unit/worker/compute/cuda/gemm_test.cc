@@ -21,12 +21,14 @@ INSTANTIATE_TEST_SUITE_P(
                      testing::Values(Trans::kNo, Trans::kYes),
                      testing::Values(1, 3), testing::Bool(), testing::Bool()));
 
-TEST_P(GemmTest, MatchesTheCpu) {
-  const auto [trans_a, trans_b, batch, other_c, with_bias] = GetParam();
+// Factors of T, the rest of U.
+template <typename T, typename U>
+void ExpectGemm(const Case& shape) {
+  const auto [trans_a, trans_b, batch, other_c, with_bias] = shape;
   constexpr int64_t m = 5, n = 7, k = 3;
-  const Floats a = RandomFloats(batch * m * k, 1),
-               b = RandomFloats(batch * k * n, 2),
-               c = RandomFloats(batch * m * n, 3), bias = RandomFloats(n, 4);
+  const Floats a = RandomOf<T>(batch * m * k, 1),
+               b = RandomOf<T>(batch * k * n, 2),
+               c = RandomOf<U>(batch * m * n, 3), bias = RandomOf<U>(n, 4);
   GemmCall call{.trans_a = trans_a,
                 .trans_b = trans_b,
                 .m = m,
@@ -42,17 +44,18 @@ TEST_P(GemmTest, MatchesTheCpu) {
                 .stride_b = k * n,
                 .stride_d = m * n};
   Gemm gemm;
-  const Floats got = UnderAllSeeds([&, other = other_c,
-                                    biased = with_bias](const Stream& stream) {
-    const DeviceArray<float> dev_a(a), dev_b(b), dev_c(c), d(c), dev_bias(bias);
-    call.a = dev_a.data();
-    call.b = dev_b.data();
-    call.c = other ? dev_c.data() : d.data();
-    call.d = d.data();
-    call.bias = biased ? dev_bias.data() : nullptr;
-    gemm(stream.get(), call);
-    return d.Values(stream);
-  });
+  const Floats got = UnderAllSeeds(
+      [&, other = other_c, biased = with_bias](const Stream& stream) {
+        const DeviceArray<T> dev_a(a), dev_b(b);
+        const DeviceArray<U> dev_c(c), d(c), dev_bias(bias);
+        call.a = dev_a.data();
+        call.b = dev_b.data();
+        call.c = other ? dev_c.data() : d.data();
+        call.d = d.data();
+        call.bias = biased ? Source(dev_bias.data()) : Source();
+        gemm(stream.get(), call);
+        return d.Values(stream);
+      });
   const Doubles ad = ToDouble(a), bd = ToDouble(b);
   Doubles expected = ToDouble(c);
   for (int64_t i = 0; i < batch; ++i) {
@@ -63,18 +66,39 @@ TEST_P(GemmTest, MatchesTheCpu) {
   for (size_t i = 0; with_bias && i < expected.size(); ++i) {
     expected[i] += bias[i % n];
   }
-  ExpectClose(got, expected, 2e-6, "d");
+  ExpectClose<U>(got, expected, 2e-6, "d");
 }
 
-TEST(LinearTest, MatchesTheCpu) {
+TEST_P(GemmTest, MatchesTheCpu) { ExpectGemm<float, float>(GetParam()); }
+
+TEST_P(GemmTest, MatchesTheCpuInBf16) { ExpectGemm<Bf16, Bf16>(GetParam()); }
+
+TEST_P(GemmTest, AddsUpBf16InFp32) { ExpectGemm<Bf16, float>(GetParam()); }
+
+TEST(GemmTest, RefusesTypesThatDoNotFit) {
+  const Stream stream;
+  const DeviceArray<float> a(4), d(4);
+  const DeviceArray<Bf16> b(4);
+  GemmCall call{.m = 2, .n = 2, .k = 2, .lda = 2, .ldb = 2, .ldd = 2};
+  call.a = a.data();
+  call.b = b.data();
+  call.d = d.data();
+  Gemm gemm;
+  EXPECT_THROW(gemm(stream.get(), call), CudaError);
+}
+
+// The gradient of the weights is fp32, whatever T is.
+template <typename T>
+void ExpectLinear() {
   constexpr LinearShape kShape{.rows = 6, .in = 5, .out = 9};
-  const Floats x = RandomFloats(30, 1), w = RandomFloats(45, 2),
-               bias = RandomFloats(9, 3), addend = RandomFloats(54, 4),
+  const Floats x = RandomOf<T>(30, 1), w = RandomOf<T>(45, 2),
+               bias = RandomOf<T>(9, 3), addend = RandomOf<T>(54, 4),
                dw = RandomFloats(45, 5);
   Gemm gemm;
   const Stream stream;
-  const DeviceArray<float> dev_x(x), dev_w(w), dev_bias(bias),
-      dev_addend(addend), y(54), dx(30), dev_dw(dw);
+  const DeviceArray<T> dev_x(x), dev_w(w), dev_bias(bias), dev_addend(addend),
+      y(54), dx(30);
+  const DeviceArray<float> dev_dw(dw);
   LinearForward(stream.get(), gemm, kShape, dev_x.data(), dev_w.data(),
                 dev_bias.data(), dev_addend.data(), y.data());
   LinearBackwardInput(stream.get(), gemm, kShape, 0.5f, dev_addend.data(),
@@ -91,10 +115,14 @@ TEST(LinearTest, MatchesTheCpu) {
   for (double& d : expected_dx) d *= 0.5;
   compute::LinearBackwardWeight<double>(kShape, ad.data(), xd.data(),
                                         expected_dw.data(), nullptr);
-  ExpectClose(y.Values(stream), expected_y, 2e-6, "y");
-  ExpectClose(dx.Values(stream), expected_dx, 2e-6, "dx");
+  ExpectClose<T>(y.Values(stream), expected_y, 2e-6, "y");
+  ExpectClose<T>(dx.Values(stream), expected_dx, 2e-6, "dx");
   ExpectClose(dev_dw.Values(stream), expected_dw, 2e-6, "dw");
 }
+
+TEST(LinearTest, MatchesTheCpu) { ExpectLinear<float>(); }
+
+TEST(LinearTest, MatchesTheCpuInBf16) { ExpectLinear<Bf16>(); }
 
 }  // namespace
 }  // namespace gimbal::compute::cuda

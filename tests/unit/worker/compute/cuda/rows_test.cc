@@ -27,27 +27,26 @@ INSTANTIATE_TEST_SUITE_P(Shapes, LayerNormTest,
                                          std::pair(3, 301),
                                          std::pair(270, 12)));
 
-TEST_P(LayerNormTest, MatchesTheCpu) {
-  const auto [rows, cols] = GetParam();
+template <typename T>
+void ExpectLayerNorm(int64_t rows, int64_t cols) {
   const int64_t n = rows * cols;
-  const Floats x = RandomFloats(n, 1), w = RandomFloats(cols, 2),
-               b = RandomFloats(cols, 3), dy = RandomFloats(n, 4),
-               dx = RandomFloats(n, 5), dw = RandomFloats(cols, 6),
+  const Floats x = RandomOf<T>(n, 1), w = RandomFloats(cols, 2),
+               b = RandomFloats(cols, 3), dy = RandomOf<T>(n, 4),
+               dx = RandomOf<T>(n, 5), dw = RandomFloats(cols, 6),
                db = RandomFloats(cols, 7);
-  const Floats got =
-      UnderAllSeeds([&, rows = rows, cols = cols](const Stream& stream) {
-        const DeviceArray<float> dev_x(x), dev_w(w), dev_b(b), y(n), mean(rows),
-            rstd(rows), d(dy), ddx(dx), ddw(dw), ddb(db),
-            scratch(LayerNormScratch(cols));
-        LayerNormForward(stream.get(), rows, cols, 1e-5f, dev_x.data(),
-                         dev_w.data(), dev_b.data(), y.data(), mean.data(),
-                         rstd.data());
-        LayerNormBackward(stream.get(), rows, cols, dev_x.data(), dev_w.data(),
-                          dev_b.data(), mean.data(), rstd.data(), d.data(),
-                          ddw.data(), ddb.data(), ddx.data(), scratch.data());
-        return Joined({y.Values(stream), d.Values(stream), ddx.Values(stream),
-                       ddw.Values(stream), ddb.Values(stream)});
-      });
+  const Floats got = UnderAllSeeds([&](const Stream& stream) {
+    const DeviceArray<T> dev_x(x), y(n), d(dy), ddx(dx);
+    const DeviceArray<float> dev_w(w), dev_b(b), mean(rows), rstd(rows),
+        ddw(dw), ddb(db), scratch(LayerNormScratch(cols));
+    LayerNormForward(stream.get(), rows, cols, 1e-5f, dev_x.data(),
+                     dev_w.data(), dev_b.data(), y.data(), mean.data(),
+                     rstd.data());
+    LayerNormBackward(stream.get(), rows, cols, dev_x.data(), dev_w.data(),
+                      dev_b.data(), mean.data(), rstd.data(), d.data(),
+                      ddw.data(), ddb.data(), ddx.data(), scratch.data());
+    return Joined({y.Values(stream), d.Values(stream), ddx.Values(stream),
+                   ddw.Values(stream), ddb.Values(stream)});
+  });
   const auto& cpu = Kernels<LayerNorm<double>>();
   const Doubles xd = ToDouble(x), wd = ToDouble(w), bd = ToDouble(b);
   Doubles y(n), mean(rows), rstd(rows), d = ToDouble(dy), ddx = ToDouble(dx),
@@ -56,11 +55,42 @@ TEST_P(LayerNormTest, MatchesTheCpu) {
               mean.data(), rstd.data());
   cpu.backward(rows, cols, xd.data(), wd.data(), bd.data(), mean.data(),
                rstd.data(), d.data(), ddw.data(), ddb.data(), ddx.data());
-  ExpectClose(Part(got, 0, n), y, 3e-6, "y");
-  ExpectClose(Part(got, n, n), d, 3e-6, "y again");
-  ExpectClose(Part(got, 2 * n, n), ddx, 5e-6, "dx");
+  ExpectClose<T>(Part(got, 0, n), y, 3e-6, "y");
+  ExpectClose<T>(Part(got, n, n), d, 3e-6, "y again");
+  ExpectClose<T>(Part(got, 2 * n, n), ddx, 5e-6, "dx");
   ExpectClose(Part(got, 3 * n, cols), ddw, 5e-6, "dw");
   ExpectClose(Part(got, 3 * n + cols, cols), ddb, 5e-6, "db");
+}
+
+TEST_P(LayerNormTest, MatchesTheCpu) {
+  const auto [rows, cols] = GetParam();
+  ExpectLayerNorm<float>(rows, cols);
+}
+
+TEST_P(LayerNormTest, MatchesTheCpuInBf16) {
+  const auto [rows, cols] = GetParam();
+  ExpectLayerNorm<Bf16>(rows, cols);
+}
+
+// Wider than the tests above, whose many orders would take too long: packs fill
+// every column that a thread may own.
+TEST(LayerNormTest, TakesItsWidestRowsInBf16) {
+  constexpr int64_t kRows = 2;
+  for (const int64_t cols : {int64_t{5000}, kLayerNormMaxCols}) {
+    const Floats x = RandomOf<Bf16>(kRows * cols, 1), w = RandomFloats(cols, 2),
+                 b = RandomFloats(cols, 3);
+    const Stream stream;
+    const DeviceArray<Bf16> dev_x(x), y(kRows * cols), d(x), ddx(x);
+    const DeviceArray<float> dev_w(w), dev_b(b), mean(kRows), rstd(kRows),
+        ddw(w), ddb(b), scratch(LayerNormScratch(cols));
+    LayerNormForward(stream.get(), kRows, cols, 1e-5f, dev_x.data(),
+                     dev_w.data(), dev_b.data(), y.data(), mean.data(),
+                     rstd.data());
+    LayerNormBackward(stream.get(), kRows, cols, dev_x.data(), dev_w.data(),
+                      dev_b.data(), mean.data(), rstd.data(), d.data(),
+                      ddw.data(), ddb.data(), ddx.data(), scratch.data());
+    EXPECT_EQ(d.Values(stream), y.Values(stream)) << cols;
+  }
 }
 
 class CrossEntropyTest
@@ -70,19 +100,19 @@ INSTANTIATE_TEST_SUITE_P(Shapes, CrossEntropyTest,
                                          std::pair(1, 1), std::pair(2, 1025),
                                          std::pair(2, 2052)));
 
-TEST_P(CrossEntropyTest, MatchesTheCpu) {
-  const auto [rows, vocab] = GetParam();
+template <typename T>
+void ExpectCrossEntropy(int64_t rows, int64_t vocab) {
   const int64_t n = rows * vocab;
-  const Floats logits = RandomFloats(n, 1, 4);
+  const Floats logits = RandomOf<T>(n, 1, 4);
   const std::vector<int32_t> targets = RandomIds(rows, vocab);
-  const Floats got =
-      UnderAllSeeds([&, rows = rows, vocab = vocab](const Stream& stream) {
-        const DeviceArray<float> x(logits), losses(rows);
-        const DeviceArray<int32_t> ids(targets);
-        CrossEntropy(stream.get(), rows, vocab, 0.25f, ids.data(), x.data(),
-                     losses.data());
-        return Joined({x.Values(stream), losses.Values(stream)});
-      });
+  const Floats got = UnderAllSeeds([&](const Stream& stream) {
+    const DeviceArray<T> x(logits);
+    const DeviceArray<float> losses(rows);
+    const DeviceArray<int32_t> ids(targets);
+    CrossEntropy(stream.get(), rows, vocab, 0.25f, ids.data(), x.data(),
+                 losses.data());
+    return Joined({x.Values(stream), losses.Values(stream)});
+  });
   const auto& cpu = Kernels<compute::CrossEntropy<double>>();
   Doubles x = ToDouble(logits), lse(rows), losses(rows);
   for (int64_t i = 0; i < rows; ++i) {
@@ -90,8 +120,18 @@ TEST_P(CrossEntropyTest, MatchesTheCpu) {
         cpu.forward(1, vocab, x.data() + i * vocab, &targets[i], &lse[i]);
   }
   cpu.backward(rows, vocab, targets.data(), lse.data(), 0.25, x.data());
-  ExpectClose(Part(got, 0, n), x, 1e-6, "gradient");
+  ExpectClose<T>(Part(got, 0, n), x, 1e-6, "gradient");
   ExpectClose(Part(got, n, rows), losses, 2e-6, "loss");
+}
+
+TEST_P(CrossEntropyTest, MatchesTheCpu) {
+  const auto [rows, vocab] = GetParam();
+  ExpectCrossEntropy<float>(rows, vocab);
+}
+
+TEST_P(CrossEntropyTest, MatchesTheCpuInBf16) {
+  const auto [rows, vocab] = GetParam();
+  ExpectCrossEntropy<Bf16>(rows, vocab);
 }
 
 TEST(CrossEntropyTest, HoldsExtremeLogits) {
@@ -108,20 +148,20 @@ class EmbeddingTest : public testing::TestWithParam<int64_t> {};
 INSTANTIATE_TEST_SUITE_P(Columns, EmbeddingTest, testing::Values(8, 7, 1, 516));
 
 // Sums run in the order of the CPU's, so they are the same bit for bit.
-TEST_P(EmbeddingTest, IsTheCpusBitForBit) {
+template <typename T>
+void ExpectEmbedding(int64_t cols) {
   constexpr int64_t kSamples = 3, kContext = 5, kVocab = 11;
   constexpr int64_t kRows = kSamples * kContext;
-  const int64_t cols = GetParam();
   const std::vector<int32_t> tokens = RandomIds(kRows, kVocab);
   const Floats wte = RandomFloats(kVocab * cols, 1),
                wpe = RandomFloats(kContext * cols, 2),
-               dy = RandomFloats(kRows * cols, 3);
+               dy = RandomOf<T>(kRows * cols, 3);
   const TokenGroups groups = GroupTokens(kRows, kVocab, tokens.data());
   const Floats got = UnderAllSeeds([&](const Stream& stream) {
     const DeviceArray<int32_t> ids(tokens), token(groups.token),
         begin(groups.begin), row(groups.row);
-    const DeviceArray<float> dev_wte(wte), dev_wpe(wpe), dev_dy(dy),
-        y(kRows * cols), dwte(wte), dwpe(wpe);
+    const DeviceArray<T> dev_dy(dy), y(kRows * cols);
+    const DeviceArray<float> dev_wte(wte), dev_wpe(wpe), dwte(wte), dwpe(wpe);
     EmbeddingForward(stream.get(), kSamples, kContext, cols, ids.data(),
                      dev_wte.data(), dev_wpe.data(), y.data());
     EmbeddingBackward(stream.get(), kSamples, kContext, cols, groups.groups(),
@@ -135,7 +175,16 @@ TEST_P(EmbeddingTest, IsTheCpusBitForBit) {
               y.data());
   cpu.backward(kSamples, kContext, cols, tokens.data(), dy.data(), dwte.data(),
                dwpe.data());
+  for (float& value : y) value = static_cast<float>(static_cast<T>(value));
   EXPECT_EQ(got, Joined({y, dwte, dwpe}));
+}
+
+TEST_P(EmbeddingTest, IsTheCpusBitForBit) {
+  ExpectEmbedding<float>(GetParam());
+}
+
+TEST_P(EmbeddingTest, IsTheCpusRoundedInBf16) {
+  ExpectEmbedding<Bf16>(GetParam());
 }
 
 TEST(GroupTokensTest, HasEveryRowOnceInOrder) {
