@@ -91,7 +91,7 @@ class Trainer {
              {.optimizer = {.kind = kind},
               .lr = {.kind = worker::LrKind::kConstant, .peak = 1e-4},
               .clip = 1}})),
-        weights_(engine_->Allocate(table_.size())),
+        weights_(engine_->AllocateWeights(table_.size())),
         grads_(engine_->Allocate(table_.size())) {
     engine_->MakeSlots(1);
     const std::vector<float> values = Weights();

@@ -54,9 +54,12 @@ class Carver {
  public:
   explicit Carver(T* base) : base_(base) {}
 
-  T* Take(int64_t n) {
-    T* piece = base_ == nullptr ? nullptr : base_ + used_;
-    used_ += AlignedSize<T>(n);
+  // Of elements of another type, too: whole cache lines either way.
+  template <typename U = T>
+  U* Take(int64_t n) {
+    U* piece = base_ == nullptr ? nullptr : reinterpret_cast<U*>(base_ + used_);
+    used_ += AlignedSize<U>(n) * static_cast<int64_t>(sizeof(U)) /
+             static_cast<int64_t>(sizeof(T));
     return piece;
   }
   int64_t used() const { return used_; }

@@ -38,25 +38,6 @@ const compute::ActivationFunction<T>& FunctionOf(Activation activation) {
 }  // namespace
 
 template <typename T>
-BlockActivations<T> BlockActivations<T>::Take(const StageSpec& spec,
-                                              compute::Carver<T>& carver) {
-  const int64_t n = Rows(spec);
-  const int64_t c = spec.model.hidden;
-  BlockActivations act;
-  act.x = carver.Take(n * c);
-  act.ln1_mean = carver.Take(n);
-  act.ln1_rstd = carver.Take(n);
-  act.qkv = carver.Take(n * 3 * c);
-  act.lse = carver.Take(n * spec.model.heads);
-  act.attention = carver.Take(n * c);
-  act.mid = carver.Take(n * c);
-  act.ln2_mean = carver.Take(n);
-  act.ln2_rstd = carver.Take(n);
-  act.fc = carver.Take(n * spec.model.mlp_hidden);
-  return act;
-}
-
-template <typename T>
 Block<T>::Block(const StageSpec& spec, const ParameterTable& table, int index)
     : spec_(spec) {
   const auto offset = [&](const char* name) {
@@ -165,8 +146,6 @@ void Block<T>::BackwardAttention(const T* weights,
                                    At(grads, qkv_bias_));
 }
 
-template struct BlockActivations<float>;
-template struct BlockActivations<double>;
 template class Block<float>;
 template class Block<double>;
 

@@ -20,22 +20,38 @@
 
 namespace gimbal::worker {
 
-// What backward needs of one microbatch's forward.
-template <typename T>
+// What backward needs of one microbatch's forward. Statistics may be of a wider
+// type than the rest.
+template <typename T, typename Statistic = T>
 struct BlockActivations {
-  T* x = nullptr;          // [N, C], filled by whoever comes before the block
-  T* ln1_mean = nullptr;   // [N]
-  T* ln1_rstd = nullptr;   // [N]
-  T* qkv = nullptr;        // [N, 3C]
-  T* lse = nullptr;        // [N, heads]
-  T* attention = nullptr;  // [N, C]
-  T* mid = nullptr;        // [N, C]
-  T* ln2_mean = nullptr;   // [N]
-  T* ln2_rstd = nullptr;   // [N]
-  T* fc = nullptr;         // [N, mlp_hidden]; backward leaves the activation
+  T* x = nullptr;  // [N, C], filled by whoever comes before the block
+  Statistic* ln1_mean = nullptr;  // [N]
+  Statistic* ln1_rstd = nullptr;  // [N]
+  T* qkv = nullptr;               // [N, 3C]
+  Statistic* lse = nullptr;       // [N, heads]
+  T* attention = nullptr;         // [N, C]
+  T* mid = nullptr;               // [N, C]
+  Statistic* ln2_mean = nullptr;  // [N]
+  Statistic* ln2_rstd = nullptr;  // [N]
+  T* fc = nullptr;  // [N, mlp_hidden]; backward leaves the activation
 
   static BlockActivations Take(const StageSpec& spec,
-                               compute::Carver<T>& carver);
+                               compute::Carver<Statistic>& carver) {
+    const int64_t n = Rows(spec);
+    const int64_t c = spec.model.hidden;
+    BlockActivations act;
+    act.x = carver.template Take<T>(n * c);
+    act.ln1_mean = carver.Take(n);
+    act.ln1_rstd = carver.Take(n);
+    act.qkv = carver.template Take<T>(n * 3 * c);
+    act.lse = carver.Take(n * spec.model.heads);
+    act.attention = carver.template Take<T>(n * c);
+    act.mid = carver.template Take<T>(n * c);
+    act.ln2_mean = carver.Take(n);
+    act.ln2_rstd = carver.Take(n);
+    act.fc = carver.template Take<T>(n * spec.model.mlp_hidden);
+    return act;
+  }
 };
 
 template <typename T>

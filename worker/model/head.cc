@@ -13,18 +13,6 @@ using compute::Kernels;
 using compute::LinearShape;
 
 template <typename T>
-HeadActivations<T> HeadActivations<T>::Take(const StageSpec& spec,
-                                            compute::Carver<T>& carver) {
-  const int64_t n = Rows(spec);
-  HeadActivations act;
-  act.mean = carver.Take(n);
-  act.rstd = carver.Take(n);
-  act.lse = carver.Take(n);
-  act.logits = carver.Take(n * spec.model.vocab);
-  return act;
-}
-
-template <typename T>
 Head<T>::Head(const StageSpec& spec, const ParameterTable& table)
     : spec_(spec),
       norm_weight_(table.at("ln_f.weight").offset),
@@ -73,8 +61,6 @@ void Head<T>::Backward(const T* weights, const T* x, const int32_t* targets,
       spec_.model.head_bias ? grads + head_bias_ : nullptr);
 }
 
-template struct HeadActivations<float>;
-template struct HeadActivations<double>;
 template class Head<float>;
 template class Head<double>;
 

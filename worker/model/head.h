@@ -14,16 +14,25 @@
 
 namespace gimbal::worker {
 
-// What backward needs of one microbatch's forward.
-template <typename T>
+// What backward needs of one microbatch's forward. Statistics may be of a wider
+// type than the logits.
+template <typename T, typename Statistic = T>
 struct HeadActivations {
-  T* mean = nullptr;    // [N]
-  T* rstd = nullptr;    // [N]
-  T* lse = nullptr;     // [N], log-sum-exp of the logits
-  T* logits = nullptr;  // [N, V]; backward turns them into their gradient
+  Statistic* mean = nullptr;  // [N]
+  Statistic* rstd = nullptr;  // [N]
+  Statistic* lse = nullptr;   // [N], log-sum-exp of the logits
+  T* logits = nullptr;        // [N, V]; backward turns them into their gradient
 
   static HeadActivations Take(const StageSpec& spec,
-                              compute::Carver<T>& carver);
+                              compute::Carver<Statistic>& carver) {
+    const int64_t n = Rows(spec);
+    HeadActivations act;
+    act.mean = carver.Take(n);
+    act.rstd = carver.Take(n);
+    act.lse = carver.Take(n);
+    act.logits = carver.template Take<T>(n * spec.model.vocab);
+    return act;
+  }
 };
 
 template <typename T>

@@ -24,6 +24,9 @@ struct ModelSpec {
   bool head_bias = false;
   double init_std = 0.02;
   double norm_eps = 1e-5;
+  // Activations, their gradients and the factors of products are bf16;
+  // parameters and sums stay fp32.
+  bool bf16 = false;
 };
 
 // The consecutive part of the model that one pipeline stage holds.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <list>
+#include <stdexcept>
 
 #include "worker/compute/aligned_buffer.h"
 #include "worker/compute/isa.h"
@@ -100,6 +101,9 @@ class CpuEngine final : public StageEngine {
 }  // namespace
 
 std::unique_ptr<StageEngine> MakeCpuEngine(const StageEngineSpec& spec) {
+  if (spec.stage.model.bf16) {
+    throw std::runtime_error("the CPU back end computes in fp32 alone");
+  }
   return std::make_unique<CpuEngine>(spec);
 }
 

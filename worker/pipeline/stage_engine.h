@@ -40,6 +40,8 @@ class StageEngine {
 
   // Memory. `size` elements, zeroed; it lives as long as the engine.
   virtual float* Allocate(int64_t size) = 0;
+  // For arenas of weights: Forward and Backward are given no others.
+  virtual float* AllocateWeights(int64_t size) { return Allocate(size); }
   // Of the host, which Read and Save reach fastest.
   virtual compute::Memory& host_memory() const { return compute::HeapMemory(); }
   virtual void Read(const float* from, int64_t n, float* host) const = 0;

@@ -24,11 +24,11 @@ StageState::StageState(const StageStateSpec& spec,
       table_(ParameterTable::ForStage(spec.stage)),
       needs_(UpdateSpecOf(spec)),
       engine_(make_engine({spec.stage, UpdateSpecOf(spec)})),
-      stash_(engine_->Allocate(
+      stash_(engine_->AllocateWeights(
                  WeightStash::Size(table_.size(), VersionsOf(spec, needs_))),
              table_.size(), VersionsOf(spec, needs_)) {
-  if (needs_.prediction) newest_ = engine_->Allocate(table_.size());
-  if (needs_.correction) backward_ = engine_->Allocate(table_.size());
+  if (needs_.prediction) newest_ = engine_->AllocateWeights(table_.size());
+  if (needs_.correction) backward_ = engine_->AllocateWeights(table_.size());
 }
 
 StageState::Bytes StageState::Count(const StageStateSpec& spec) {
@@ -40,7 +40,9 @@ StageState::Bytes StageState::Count(const StageStateSpec& spec) {
   Bytes bytes{.optimizer = rule.held};
   bytes.weight_arenas =
       versions + int{needs.prediction} + int{needs.correction};
-  bytes.weights = bytes.weight_arenas * table.size() * 4;
+  // With bf16 every arena has a copy for products.
+  const int64_t parameter_bytes = spec.stage.model.bf16 ? 4 + 2 : 4;
+  bytes.weights = bytes.weight_arenas * table.size() * parameter_bytes;
   bytes.snapshot =
       (versions + int{needs.prediction}) * table.parameter_count() * 4 +
       rule.state;

@@ -117,12 +117,19 @@ TEST(CudaEngine, HasTheCpusLossesWithRotation) {
   }
 }
 
-TEST(CudaEngine, OneWorkerAndFourHaveTheSameBits) {
+class CudaEngineIn : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Precisions, CudaEngineIn, testing::Bool(),
+                         [](const auto& bf16) {
+                           return bf16.param ? "Bf16" : "Fp32";
+                         });
+
+TEST_P(CudaEngineIn, OneWorkerAndFourHaveTheSameBits) {
   for (const auto& [kind, optimizer] :
        {std::pair(ScheduleKind::kAsync1F1B, OptimizerKind::kBasisRotation),
         std::pair(ScheduleKind::k1F1B, OptimizerKind::kMuon)}) {
     SetDeviceOrder(1);
     PipelineOptions options = Options(kind, 4, 1);
+    options.model.bf16 = GetParam();
     options.optimizer.kind = optimizer;
     options.updates = 8;
     const PipelineResult one = RunWell(options);
@@ -133,10 +140,11 @@ TEST(CudaEngine, OneWorkerAndFourHaveTheSameBits) {
   }
 }
 
-TEST(CudaEngine, GoesOnFromASnapshotWithTheSameBits) {
+TEST_P(CudaEngineIn, GoesOnFromASnapshotWithTheSameBits) {
   for (const bool stash : {true, false}) {
     const TempDir folder;
     PipelineOptions options = Options(ScheduleKind::kAsync1F1B, 4, 2);
+    options.model.bf16 = GetParam();
     options.schedule.stash = stash;
     options.optimizer.kind = OptimizerKind::kBasisRotation;
     options.optimizer.rotation.half_basis = stash;

@@ -2,8 +2,10 @@
 
 #include <bit>
 #include <list>
+#include <type_traits>
 #include <utility>
 
+#include "worker/compute/cuda/convert.h"
 #include "worker/compute/cuda/graphs.h"
 #include "worker/compute/cuda/memory.h"
 #include "worker/compute/cuda/range.h"
@@ -11,6 +13,7 @@
 #include "worker/model/scratch.h"
 #include "worker/pipeline/cuda/cuda_model.h"
 #include "worker/pipeline/cuda/cuda_update.h"
+#include "worker/pipeline/cuda/cuda_versions.h"
 #include "worker/transport/cuda/link_memory.h"
 
 namespace gimbal::worker {
@@ -51,6 +54,8 @@ struct LayerRanges {
   std::vector<int64_t> begin, end;
 };
 
+// T: of activations, float or Bf16.
+template <typename T>
 class CudaEngine final : public StageEngine {
  public:
   explicit CudaEngine(const StageEngineSpec& spec)
@@ -58,8 +63,10 @@ class CudaEngine final : public StageEngine {
         table_(ParameterTable::ForStage(spec.stage)),
         ranges_(table_),
         model_(spec.stage, table_, compute_.get(), gemm_),
+        versions_(table_, compute_.get()),
         update_(spec.update, table_, compute_.get(), gemm_),
         incoming_(Rows(spec_) * spec_.model.hidden),
+        outgoing_(kConverts ? Rows(spec_) * spec_.model.hidden : 0),
         residual_(Rows(spec_) * spec_.model.hidden),
         range_ends_(2 * ranges_.count()),
         sums_((1 + cuda::kReduceScratch) * ranges_.count()),
@@ -75,19 +82,25 @@ class CudaEngine final : public StageEngine {
   float* Allocate(int64_t size) override {
     return arenas_.emplace_back(size).data();
   }
+  float* AllocateWeights(int64_t size) override {
+    return versions_.Allocate(size);
+  }
   compute::Memory& host_memory() const override { return PinnedMemory(); }
   void Read(const float* from, int64_t n, float* host) const override {
     CopyNow(host, from, Bytes(n), cudaMemcpyDeviceToHost);
   }
   void Write(const float* host, int64_t n, float* to) override {
     CopyNow(to, host, Bytes(n), cudaMemcpyHostToDevice);
+    versions_.Written(to, n);
   }
   void Copy(const float* from, int64_t n, float* to) override {
     GIMBAL_CUDA_CHECK(cudaMemcpyAsync(
         to, from, Bytes(n), cudaMemcpyDeviceToDevice, compute_.get()));
+    versions_.Written(to, n);
   }
   void Zero(int64_t n, float* x) override {
     GIMBAL_CUDA_CHECK(cudaMemsetAsync(x, 0, Bytes(n), compute_.get()));
+    versions_.Written(x, n);
   }
   bool AllFinite(int64_t n, const float* x) const override {
     GIMBAL_CUDA_CHECK(
@@ -103,8 +116,9 @@ class CudaEngine final : public StageEngine {
   }
   int64_t activation_bytes() const override {
     int64_t bytes = model_.scratch_bytes() +
-                    static_cast<int64_t>(incoming_.bytes() + residual_.bytes());
-    for (const CudaModel::Slot& slot : slots_) {
+                    static_cast<int64_t>(incoming_.bytes() + outgoing_.bytes() +
+                                         residual_.bytes());
+    for (const Slot& slot : slots_) {
       bytes += static_cast<int64_t>(slot.memory.bytes() + slot.ids.bytes() +
                                     slot.targets.bytes());
     }
@@ -121,7 +135,7 @@ class CudaEngine final : public StageEngine {
   void Forward(const float* weights, const StageInput<float>& input,
                int slot) override {
     const cuda::Range range("forward");
-    CudaModel::Slot& s = SlotAt(slot);
+    Slot& s = SlotAt(slot);
     if (spec_.last) {
       CopyNow(s.targets.data(), input.targets.data(), s.targets.bytes(),
               cudaMemcpyHostToDevice);
@@ -129,15 +143,16 @@ class CudaEngine final : public StageEngine {
     if (spec_.first) {
       model_.SetTokens(input.tokens.data(), s);
     } else {
-      Bring(input.hidden, s.input());
+      Bring(input.hidden, s.act.input());
     }
+    const CudaWeights<T> version = versions_.Of(weights);
     graphs_.Run({kForward, Number(weights), static_cast<uint64_t>(slot)},
-                [&] { model_.Forward(weights, s, loss_.data()); });
+                [&] { model_.Forward(version, s, loss_.data()); });
     if (!spec_.first) arrived_.Wait();
   }
   void ReadOutput(int slot, float* host) override {
     const cuda::Range range("send");
-    Take(SlotAt(slot).output, host);
+    Take(SlotAt(slot).act.output, host);
   }
   // Of the last Forward: its slot does not matter, one loss is asked for before
   // the next one is made.
@@ -150,11 +165,12 @@ class CudaEngine final : public StageEngine {
                 int slot, float* grads, float* dinput) override {
     const cuda::Range range("backward");
     if (!spec_.last) Bring(doutput, residual_.data());
-    CudaModel::Slot& s = SlotAt(slot);
+    Slot& s = SlotAt(slot);
+    const CudaWeights<T> version = versions_.Of(weights);
     graphs_.Run({kBackward, Number(weights), static_cast<uint64_t>(slot),
                  Number(grads), std::bit_cast<uint64_t>(loss_scale)},
                 [&] {
-                  model_.Backward(weights, loss_scale, s, grads,
+                  model_.Backward(version, loss_scale, s, grads,
                                   residual_.data());
                 });
     if (spec_.first) model_.BackwardEmbedding(s, residual_.data(), grads);
@@ -175,9 +191,13 @@ class CudaEngine final : public StageEngine {
   void Apply(const UpdateInput& input) override {
     const cuda::Range range("update");
     update_.Apply(input);
+    versions_.Written(input.new_weights, table_.size());
+    if (input.predicted != nullptr)
+      versions_.Written(input.predicted, table_.size());
   }
   void FillBackwardWeights(const float* newest, float* out) override {
     update_.FillBackwardWeights(newest, out);
+    versions_.Written(out, table_.size());
   }
   std::optional<BasisHealth> basis_health() const override {
     return update_.basis_health();
@@ -211,9 +231,11 @@ class CudaEngine final : public StageEngine {
   }
 
  private:
-  CudaModel::Slot& SlotAt(int slot) {
-    return slots_[static_cast<size_t>(slot)];
-  }
+  using Slot = typename CudaModel<T>::Slot;
+  // Boundary tensors are fp32, which holds every number of bf16.
+  static constexpr bool kConverts = !std::is_same_v<T, float>;
+
+  Slot& SlotAt(int slot) { return slots_[static_cast<size_t>(slot)]; }
 
   // After everything that has been enqueued, and done when it returns.
   void CopyNow(void* to, const void* from, size_t bytes,
@@ -225,20 +247,30 @@ class CudaEngine final : public StageEngine {
   // A boundary tensor from a link's memory to where the computing stream goes
   // on with it. The transfer runs beside what that stream still does;
   // `arrived_` says when the link's memory may be given up.
-  void Bring(const float* from, float* to) {
+  void Bring(const float* from, T* to) {
     consumed_.Delay(receive_);
     GIMBAL_CUDA_CHECK(cudaMemcpyAsync(incoming_.data(), from, incoming_.bytes(),
                                       cudaMemcpyDefault, receive_.get()));
     arrived_.Record(receive_);
     arrived_.Delay(compute_);
-    GIMBAL_CUDA_CHECK(cudaMemcpyAsync(to, incoming_.data(), incoming_.bytes(),
-                                      cudaMemcpyDeviceToDevice,
-                                      compute_.get()));
+    if constexpr (kConverts) {
+      cuda::ToBf16(compute_.get(), incoming_.size(), incoming_.data(), to);
+    } else {
+      Copy(incoming_.data(), incoming_.size(), to);
+    }
     consumed_.Record(compute_);
   }
 
   // A boundary tensor that has been computed, to a link's memory.
-  void Take(const float* from, float* to) {
+  void Take(const T* computed, float* to) {
+    const float* from = nullptr;
+    if constexpr (kConverts) {
+      cuda::FromBf16(compute_.get(), outgoing_.size(), computed,
+                     outgoing_.data());
+      from = outgoing_.data();
+    } else {
+      from = computed;
+    }
     computed_.Record(compute_);
     computed_.Delay(send_);
     GIMBAL_CUDA_CHECK(cudaMemcpyAsync(to, from, incoming_.bytes(),
@@ -254,11 +286,14 @@ class CudaEngine final : public StageEngine {
   std::list<cuda::DeviceBuffer<float>> arenas_;
   cuda::Gemm gemm_;
   cuda::Graphs graphs_{compute_};
-  CudaModel model_;
+  CudaModel<T> model_;
+  CudaVersions<T> versions_;
   CudaUpdate update_;
-  std::vector<CudaModel::Slot> slots_;
-  cuda::DeviceBuffer<float> incoming_, residual_;  // boundary tensors
-  cuda::DeviceBuffer<int64_t> range_ends_;         // begins, then ends
+  std::vector<Slot> slots_;
+  // Boundary tensors: as they come, as they go, and a gradient.
+  cuda::DeviceBuffer<float> incoming_, outgoing_;
+  cuda::DeviceBuffer<T> residual_;
+  cuda::DeviceBuffer<int64_t> range_ends_;  // begins, then ends
   cuda::DeviceBuffer<double> sums_, loss_;
   cuda::DeviceBuffer<int> found_;
 };
@@ -266,7 +301,10 @@ class CudaEngine final : public StageEngine {
 }  // namespace
 
 std::unique_ptr<StageEngine> MakeCudaEngine(const StageEngineSpec& spec) {
-  return std::make_unique<CudaEngine>(spec);
+  if (spec.stage.model.bf16) {
+    return std::make_unique<CudaEngine<cuda::Bf16>>(spec);
+  }
+  return std::make_unique<CudaEngine<float>>(spec);
 }
 
 }  // namespace gimbal::worker

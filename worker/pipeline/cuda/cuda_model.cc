@@ -1,6 +1,5 @@
 #include "worker/pipeline/cuda/cuda_model.h"
 
-#include <algorithm>
 #include <string>
 
 #include "worker/compute/cuda/activation.h"
@@ -9,7 +8,6 @@
 #include "worker/compute/cuda/embedding.h"
 #include "worker/compute/cuda/layer_norm.h"
 #include "worker/compute/cuda/reduce.h"
-#include "worker/model/scratch.h"
 
 namespace gimbal::worker {
 namespace {
@@ -28,7 +26,8 @@ T* At(T* arena, int64_t offset) {
 }  // namespace
 
 // Of a block's parameters in an arena.
-struct CudaModel::BlockOffsets {
+template <typename T>
+struct CudaModel<T>::BlockOffsets {
   BlockOffsets(const StageSpec& spec, const ParameterTable& table, int index) {
     const auto offset = [&](const char* name) {
       return table.at("h." + std::to_string(index) + "." + name).offset;
@@ -52,23 +51,9 @@ struct CudaModel::BlockOffsets {
       mlp_proj_bias;
 };
 
-CudaModel::Work CudaModel::Work::Take(const StageSpec& spec,
-                                      compute::Carver<float>& carver) {
-  const int64_t n = Rows(spec), c = spec.model.hidden;
-  const int64_t wide = std::max<int64_t>(3 * c, spec.model.mlp_hidden);
-  const int64_t widest =
-      std::max<int64_t>(wide, spec.last ? spec.model.vocab : 0);
-  Work work;
-  work.wide = carver.Take(n * wide);
-  work.narrow = carver.Take(n * c);
-  work.sums = carver.Take(
-      std::max({cuda::LayerNormScratch(c), cuda::ColumnSumScratch(widest),
-                cuda::AttentionBackwardScratch(HeadsOf(spec))}));
-  return work;
-}
-
-CudaModel::CudaModel(const StageSpec& spec, const ParameterTable& table,
-                     cudaStream_t stream, cuda::Gemm& gemm)
+template <typename T>
+CudaModel<T>::CudaModel(const StageSpec& spec, const ParameterTable& table,
+                        cudaStream_t stream, cuda::Gemm& gemm)
     : spec_(spec),
       table_(table),
       stream_(stream),
@@ -79,37 +64,27 @@ CudaModel::CudaModel(const StageSpec& spec, const ParameterTable& table,
   for (int i = 0; i < spec.blocks; ++i) {
     blocks_.emplace_back(spec, table, spec.first_block + i);
   }
-  compute::Carver<float> counter(nullptr);
-  Work::Take(spec, counter);
-  memory_ = cuda::DeviceBuffer<float>(counter.used());
+  memory_ = cuda::DeviceBuffer<float>(CudaWork<T>::Size(spec));
   compute::Carver<float> carver(memory_.data());
-  work_ = Work::Take(spec, carver);
+  work_ = CudaWork<T>::Take(spec, carver);
 }
 
-CudaModel::~CudaModel() = default;
+template <typename T>
+CudaModel<T>::~CudaModel() = default;
 
-CudaModel::Slot CudaModel::NewSlot() const {
-  const auto take = [this](compute::Carver<float>& carver, Slot& slot) {
-    slot.blocks.clear();
-    for (int i = 0; i < spec_.blocks; ++i) {
-      slot.blocks.push_back(BlockActivations<float>::Take(spec_, carver));
-    }
-    slot.output = carver.Take(n_ * c_);
-    if (spec_.last) slot.head = HeadActivations<float>::Take(spec_, carver);
-  };
+template <typename T>
+typename CudaModel<T>::Slot CudaModel<T>::NewSlot() const {
   Slot slot;
-  compute::Carver<float> counter(nullptr);
-  take(counter, slot);
-  slot.memory = cuda::DeviceBuffer<float>(counter.used());
+  slot.memory = cuda::DeviceBuffer<float>(CudaActivations<T>::Size(spec_));
   compute::Carver<float> carver(slot.memory.data());
-  take(carver, slot);
-  // Ids and rows, N each; token and begin, at most N and N + 1.
-  if (spec_.first) slot.ids = cuda::DeviceBuffer<int32_t>(4 * n_ + 1);
-  if (spec_.last) slot.targets = cuda::DeviceBuffer<int32_t>(n_);
+  slot.act = CudaActivations<T>::Take(spec_, carver);
+  slot.ids = cuda::DeviceBuffer<int32_t>(CudaTokenCount(spec_));
+  slot.targets = cuda::DeviceBuffer<int32_t>(CudaTargetCount(spec_));
   return slot;
 }
 
-void CudaModel::SetTokens(const int32_t* host, Slot& slot) {
+template <typename T>
+void CudaModel<T>::SetTokens(const int32_t* host, Slot& slot) {
   const cuda::TokenGroups groups =
       cuda::GroupTokens(n_, spec_.model.vocab, host);
   slot.groups = groups.groups();
@@ -126,76 +101,84 @@ void CudaModel::SetTokens(const int32_t* host, Slot& slot) {
   GIMBAL_CUDA_CHECK(cudaStreamSynchronize(stream_));
 }
 
-void CudaModel::Forward(const float* weights, Slot& slot, double* loss) {
+template <typename T>
+void CudaModel<T>::Forward(const CudaWeights<T>& weights, Slot& slot,
+                           double* loss) {
   if (spec_.first) {
-    cuda::EmbeddingForward(stream_, spec_.microbatch, spec_.model.context, c_,
-                           slot.ids.data(), weights + table_.at("wte").offset,
-                           weights + table_.at("wpe").offset, slot.input());
+    cuda::EmbeddingForward(
+        stream_, spec_.microbatch, spec_.model.context, c_, slot.ids.data(),
+        weights.fp32 + table_.at("wte").offset,
+        weights.fp32 + table_.at("wpe").offset, slot.act.input());
   }
   for (size_t i = 0; i < blocks_.size(); ++i) {
-    ForwardBlock(weights, blocks_[i], slot.blocks[i],
-                 i + 1 < blocks_.size() ? slot.blocks[i + 1].x : slot.output);
+    ForwardBlock(
+        weights, blocks_[i], slot.act.blocks[i],
+        i + 1 < blocks_.size() ? slot.act.blocks[i + 1].x : slot.act.output);
   }
   if (spec_.last) ForwardHead(weights, slot, loss);
 }
 
-void CudaModel::Norm(const float* weights, int64_t weight, int64_t bias,
-                     const float* x, float* mean, float* rstd) {
+template <typename T>
+void CudaModel<T>::Norm(const CudaWeights<T>& weights, int64_t weight,
+                        int64_t bias, const T* x, float* mean, float* rstd) {
   cuda::LayerNormForward(
       stream_, n_, c_, static_cast<float>(spec_.model.norm_eps), x,
-      weights + weight, weights + bias, work_.narrow, mean, rstd);
+      weights.fp32 + weight, weights.fp32 + bias, work_.narrow, mean, rstd);
 }
 
-void CudaModel::ForwardBlock(const float* weights, const BlockOffsets& at,
-                             const BlockActivations<float>& act, float* y) {
+template <typename T>
+void CudaModel<T>::ForwardBlock(const CudaWeights<T>& weights,
+                                const BlockOffsets& at,
+                                const BlockActivations<T, float>& act, T* y) {
+  const T* w = weights.factors;
   Norm(weights, at.ln1_weight, at.ln1_bias, act.x, act.ln1_mean, act.ln1_rstd);
   cuda::LinearForward(stream_, gemm_, LinearShape{n_, c_, 3 * c_}, work_.narrow,
-                      weights + at.qkv_weight, At(weights, at.qkv_bias),
-                      nullptr, act.qkv);
+                      w + at.qkv_weight, At(w, at.qkv_bias), nullptr, act.qkv);
   cuda::AttentionForward(stream_, HeadsOf(spec_), act.qkv, act.attention,
                          act.lse);
   cuda::LinearForward(stream_, gemm_, LinearShape{n_, c_, c_}, act.attention,
-                      weights + at.proj_weight, weights + at.proj_bias, act.x,
-                      act.mid);
+                      w + at.proj_weight, w + at.proj_bias, act.x, act.mid);
   Norm(weights, at.ln2_weight, at.ln2_bias, act.mid, act.ln2_mean,
        act.ln2_rstd);
   cuda::LinearForward(stream_, gemm_, LinearShape{n_, c_, m_}, work_.narrow,
-                      weights + at.fc_weight, weights + at.fc_bias, nullptr,
-                      act.fc);
+                      w + at.fc_weight, w + at.fc_bias, nullptr, act.fc);
   cuda::ActivationForward(stream_, spec_.model.activation, n_ * m_, act.fc,
                           work_.wide);
   cuda::LinearForward(stream_, gemm_, LinearShape{n_, m_, c_}, work_.wide,
-                      weights + at.mlp_proj_weight, weights + at.mlp_proj_bias,
-                      act.mid, y);
+                      w + at.mlp_proj_weight, w + at.mlp_proj_bias, act.mid, y);
 }
 
-void CudaModel::ForwardHead(const float* weights, Slot& slot, double* loss) {
+template <typename T>
+void CudaModel<T>::ForwardHead(const CudaWeights<T>& weights, Slot& slot,
+                               double* loss) {
   const int64_t v = spec_.model.vocab;
-  const HeadActivations<float>& act = slot.head;
+  const HeadActivations<T, float>& act = slot.act.head;
+  const T* w = weights.factors;
   Norm(weights, table_.at("ln_f.weight").offset, table_.at("ln_f.bias").offset,
-       slot.output, act.mean, act.rstd);
-  const float* bias = spec_.model.head_bias
-                          ? weights + table_.at("lm_head.bias").offset
-                          : nullptr;
+       slot.act.output, act.mean, act.rstd);
+  const T* bias =
+      spec_.model.head_bias ? w + table_.at("lm_head.bias").offset : nullptr;
   cuda::LinearForward(stream_, gemm_, LinearShape{n_, c_, v}, work_.narrow,
-                      weights + table_.at("lm_head.weight").offset, bias,
-                      nullptr, act.logits);
+                      w + table_.at("lm_head.weight").offset, bias, nullptr,
+                      act.logits);
   cuda::CrossEntropy(stream_, n_, v, 1.0f / static_cast<float>(n_),
                      slot.targets.data(), act.logits, act.lse);
   cuda::Sum(stream_, n_, act.lse, loss);
 }
 
-void CudaModel::Backward(const float* weights, double loss_scale, Slot& slot,
-                         float* grads, float* residual) {
+template <typename T>
+void CudaModel<T>::Backward(const CudaWeights<T>& weights, double loss_scale,
+                            Slot& slot, float* grads, T* residual) {
   if (spec_.last) BackwardHead(weights, loss_scale, slot, grads, residual);
   for (size_t i = blocks_.size(); i-- > 0;) {
-    BackwardMlp(weights, blocks_[i], slot.blocks[i], grads, residual);
-    BackwardAttention(weights, blocks_[i], slot.blocks[i], grads, residual);
+    BackwardMlp(weights, blocks_[i], slot.act.blocks[i], grads, residual);
+    BackwardAttention(weights, blocks_[i], slot.act.blocks[i], grads, residual);
   }
 }
 
-void CudaModel::BackwardEmbedding(const Slot& slot, const float* residual,
-                                  float* grads) {
+template <typename T>
+void CudaModel<T>::BackwardEmbedding(const Slot& slot, const T* residual,
+                                     float* grads) {
   const int32_t* ids = slot.ids.data();
   cuda::EmbeddingBackward(stream_, spec_.microbatch, spec_.model.context, c_,
                           slot.groups, ids + 2 * n_, ids + 3 * n_, ids + n_,
@@ -203,77 +186,90 @@ void CudaModel::BackwardEmbedding(const Slot& slot, const float* residual,
                           grads + table_.at("wpe").offset);
 }
 
-void CudaModel::WeightGradient(const LinearShape& shape, float alpha,
-                               const float* dy, const float* x, float* dw,
-                               float* dbias) {
+template <typename T>
+void CudaModel<T>::WeightGradient(const LinearShape& shape, float alpha,
+                                  const T* dy, const T* x, float* dw,
+                                  float* dbias) {
   cuda::LinearBackwardWeight(stream_, gemm_, shape, alpha, dy, x, dw);
   if (dbias == nullptr) return;
   cuda::ColumnSum(stream_, shape.rows, shape.out, alpha, dy, dbias, work_.sums);
 }
 
-void CudaModel::NormBackward(const float* weights, int64_t weight, int64_t bias,
-                             const float* x, const float* mean,
-                             const float* rstd, float* grads, float* residual) {
-  cuda::LayerNormBackward(stream_, n_, c_, x, weights + weight, weights + bias,
-                          mean, rstd, work_.narrow, grads + weight,
-                          grads + bias, residual, work_.sums);
+template <typename T>
+void CudaModel<T>::NormBackward(const CudaWeights<T>& weights, int64_t weight,
+                                int64_t bias, const T* x, const float* mean,
+                                const float* rstd, float* grads, T* residual) {
+  cuda::LayerNormBackward(stream_, n_, c_, x, weights.fp32 + weight,
+                          weights.fp32 + bias, mean, rstd, work_.narrow,
+                          grads + weight, grads + bias, residual, work_.sums);
 }
 
 // The logits' gradient is that of the mean loss: the scale goes into what is
 // made from it.
-void CudaModel::BackwardHead(const float* weights, double loss_scale,
-                             Slot& slot, float* grads, float* dx) {
+template <typename T>
+void CudaModel<T>::BackwardHead(const CudaWeights<T>& weights,
+                                double loss_scale, Slot& slot, float* grads,
+                                T* dx) {
   const LinearShape shape{n_, c_, spec_.model.vocab};
   const auto scale = static_cast<float>(loss_scale);
-  const HeadActivations<float>& act = slot.head;
+  const HeadActivations<T, float>& act = slot.act.head;
   const int64_t weight = table_.at("lm_head.weight").offset;
   cuda::LinearBackwardInput(stream_, gemm_, shape, scale, act.logits,
-                            weights + weight, work_.narrow);
-  GIMBAL_CUDA_CHECK(
-      cudaMemsetAsync(dx, 0, static_cast<size_t>(n_ * c_) * 4, stream_));
+                            weights.factors + weight, work_.narrow);
+  GIMBAL_CUDA_CHECK(cudaMemsetAsync(
+      dx, 0, static_cast<size_t>(n_ * c_) * sizeof(T), stream_));
   NormBackward(weights, table_.at("ln_f.weight").offset,
-               table_.at("ln_f.bias").offset, slot.output, act.mean, act.rstd,
-               grads, dx);
+               table_.at("ln_f.bias").offset, slot.act.output, act.mean,
+               act.rstd, grads, dx);
   WeightGradient(shape, scale, act.logits, work_.narrow, grads + weight,
                  spec_.model.head_bias
                      ? grads + table_.at("lm_head.bias").offset
                      : nullptr);
 }
 
-void CudaModel::BackwardMlp(const float* weights, const BlockOffsets& at,
-                            const BlockActivations<float>& act, float* grads,
-                            float* residual) {
-  float* dfc = work_.wide;
+template <typename T>
+void CudaModel<T>::BackwardMlp(const CudaWeights<T>& weights,
+                               const BlockOffsets& at,
+                               const BlockActivations<T, float>& act,
+                               float* grads, T* residual) {
+  const T* w = weights.factors;
+  T* dfc = work_.wide;
   cuda::LinearBackwardInput(stream_, gemm_, LinearShape{n_, m_, c_}, 1,
-                            residual, weights + at.mlp_proj_weight, dfc);
+                            residual, w + at.mlp_proj_weight, dfc);
   cuda::ActivationBackward(stream_, spec_.model.activation, n_ * m_, act.fc,
                            dfc);
   WeightGradient(LinearShape{n_, m_, c_}, 1, residual, act.fc,
                  grads + at.mlp_proj_weight, grads + at.mlp_proj_bias);
   cuda::LinearBackwardInput(stream_, gemm_, LinearShape{n_, c_, m_}, 1, dfc,
-                            weights + at.fc_weight, work_.narrow);
+                            w + at.fc_weight, work_.narrow);
   NormBackward(weights, at.ln2_weight, at.ln2_bias, act.mid, act.ln2_mean,
                act.ln2_rstd, grads, residual);
   WeightGradient(LinearShape{n_, c_, m_}, 1, dfc, work_.narrow,
                  grads + at.fc_weight, grads + at.fc_bias);
 }
 
-void CudaModel::BackwardAttention(const float* weights, const BlockOffsets& at,
-                                  const BlockActivations<float>& act,
-                                  float* grads, float* residual) {
-  float* dqkv = work_.wide;
+template <typename T>
+void CudaModel<T>::BackwardAttention(const CudaWeights<T>& weights,
+                                     const BlockOffsets& at,
+                                     const BlockActivations<T, float>& act,
+                                     float* grads, T* residual) {
+  const T* w = weights.factors;
+  T* dqkv = work_.wide;
   WeightGradient(LinearShape{n_, c_, c_}, 1, residual, act.attention,
                  grads + at.proj_weight, grads + at.proj_bias);
   cuda::LinearBackwardInput(stream_, gemm_, LinearShape{n_, c_, c_}, 1,
-                            residual, weights + at.proj_weight, work_.narrow);
+                            residual, w + at.proj_weight, work_.narrow);
   cuda::AttentionBackward(stream_, HeadsOf(spec_), act.qkv, act.attention,
                           act.lse, work_.narrow, dqkv, work_.sums);
   cuda::LinearBackwardInput(stream_, gemm_, LinearShape{n_, c_, 3 * c_}, 1,
-                            dqkv, weights + at.qkv_weight, work_.narrow);
+                            dqkv, w + at.qkv_weight, work_.narrow);
   NormBackward(weights, at.ln1_weight, at.ln1_bias, act.x, act.ln1_mean,
                act.ln1_rstd, grads, residual);
   WeightGradient(LinearShape{n_, c_, 3 * c_}, 1, dqkv, work_.narrow,
                  grads + at.qkv_weight, At(grads, at.qkv_bias));
 }
+
+template class CudaModel<float>;
+template class CudaModel<cuda::Bf16>;
 
 }  // namespace gimbal::worker
