@@ -8,7 +8,9 @@
 #include <system_error>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "common/base/status_macros.h"
 #include "common/config/run_config_io.h"
 #include "common/io/file.h"
@@ -29,11 +31,26 @@ constexpr std::chrono::milliseconds ToMillis(base::Seconds seconds) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(seconds);
 }
 
-absl::Status ToStatus(const grpc::Status& status, const std::string& address) {
+// A hung process' kernel still accepts connections, on which gRPC waits in
+// vain.
+bool IsSilence(const absl::Status& status) {
+  return absl::IsDeadlineExceeded(status) ||
+         (absl::IsUnavailable(status) &&
+          absl::StrContains(status.message(), "timed out"));
+}
+
+absl::Status ToStatus(const grpc::Status& status, const std::string& address,
+                      base::SteadyTime begin) {
   const absl::Status result = rpc::FromGrpc(status);
-  if (!absl::IsUnavailable(result) && !absl::IsDeadlineExceeded(result)) {
-    return result;
+  // Whoever refuses, for want of TLS say, does so at once.
+  if (IsSilence(result)) {
+    const base::Seconds silence = base::Clock::Real().Now() - begin;
+    return absl::DeadlineExceededError(absl::StrFormat(
+        "the coordinator at %s has not answered for %.1f s: its process hangs, "
+        "or its host is away or overloaded",
+        address, silence.count()));
   }
+  if (!absl::IsUnavailable(result)) return result;
   return absl::UnavailableError(absl::StrCat(
       "no answer from a coordinator at ", address, " (", result.message(),
       "); is the run still going, and do both sides use TLS or neither "
@@ -114,13 +131,15 @@ absl::StatusOr<v1::GetStatusResponse> AdminClient::WatchStatus(
 absl::StatusOr<v1::GetStatusResponse> AdminClient::Ask(
     bool watching, base::Seconds timeout) const {
   impl_->LetItConnect();
+  const base::SteadyTime begin = base::Clock::Real().Now();
   grpc::ClientContext context;
   rpc::SetTimeout(context, ToMillis(timeout));
   v1::GetStatusRequest request;
   request.set_watching(watching);
   v1::GetStatusResponse response;
-  const absl::Status status = ToStatus(
-      impl_->stub->GetStatus(&context, request, &response), impl_->address);
+  const absl::Status status =
+      ToStatus(impl_->stub->GetStatus(&context, request, &response),
+               impl_->address, begin);
   if (!status.ok()) return status;
   return response;
 }
@@ -128,11 +147,13 @@ absl::StatusOr<v1::GetStatusResponse> AdminClient::Ask(
 absl::StatusOr<v1::CommandResponse> AdminClient::Command(
     const v1::CommandRequest& request, base::Seconds timeout) const {
   impl_->LetItConnect();
+  const base::SteadyTime begin = base::Clock::Real().Now();
   grpc::ClientContext context;
   rpc::SetTimeout(context, ToMillis(timeout));
   v1::CommandResponse response;
-  const absl::Status status = ToStatus(
-      impl_->stub->Command(&context, request, &response), impl_->address);
+  const absl::Status status =
+      ToStatus(impl_->stub->Command(&context, request, &response),
+               impl_->address, begin);
   if (!status.ok()) return status;
   return response;
 }

@@ -20,7 +20,8 @@ class AdminClient {
   AdminClient(const std::string& address, const rpc::Credentials& credentials);
   ~AdminClient();
 
-  // UNAVAILABLE (with the address and what to do) when nothing answers.
+  // UNAVAILABLE (with the address and what to do) when nobody serves there,
+  // DEADLINE_EXCEEDED when whoever does is silent.
   absl::StatusOr<v1::GetStatusResponse> GetStatus(
       base::Seconds timeout = base::Seconds(2)) const;
   // The same for a caller that asks at least every second until it has seen the

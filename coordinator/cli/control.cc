@@ -2,8 +2,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <memory>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -23,7 +26,9 @@ namespace {
 
 constexpr base::Seconds kPrompt(0.8);
 constexpr base::Seconds kPatience(3);
-constexpr base::Seconds kSilence(2);
+// Of two views of a run that is watched; and a rest for one that is refused.
+constexpr base::Seconds kEvery(1);
+constexpr std::chrono::milliseconds kShortest(50);
 
 absl::StatusOr<std::string> AddressOf(const Target& target) {
   if (!target.coordinator.empty()) return target.coordinator;
@@ -33,23 +38,17 @@ absl::StatusOr<std::string> AddressOf(const Target& target) {
 }
 
 // Says within a second that the coordinator hangs; it may only be slow.
-absl::StatusOr<v1::GetStatusResponse> AskOnce(const AdminClient& client,
-                                              const std::string& address) {
-  const base::SteadyTime begin = base::Clock::Real().Now();
+absl::StatusOr<v1::GetStatusResponse> AskOnce(const AdminClient& client) {
   auto answer = client.GetStatus(kPrompt);
-  // Whoever refuses does so at once.
-  if (answer.ok() || base::Clock::Real().Now() - begin < kPrompt) return answer;
-  std::fprintf(stderr,
-               "the coordinator at %s has not answered for %.1f s: it hangs, "
-               "or its machine is overloaded; asks again\n",
-               address.c_str(), kPrompt.count());
+  if (!absl::IsDeadlineExceeded(answer.status())) return answer;
+  std::fprintf(stderr, "%s; asks again\n",
+               std::string(answer.status().message()).c_str());
   answer = client.GetStatus(kPatience);
-  if (!absl::IsUnavailable(answer.status())) return answer;
-  return absl::UnavailableError(absl::StrCat(
-      "the coordinator at ", address, " has not answered for ",
-      (kPrompt + kPatience).count(), " s: its process hangs or its host is ",
-      "away; a `gimbal train` that watches it starts it again by itself, else ",
-      "kill it and start it again, its workers wait for it"));
+  if (!absl::IsDeadlineExceeded(answer.status())) return answer;
+  return absl::DeadlineExceededError(absl::StrCat(
+      answer.status().message(), "; the `gimbal train` that started it, if ",
+      "there is one, starts it again after half a minute of silence, else ",
+      "kill it and start it again: its workers wait for it"));
 }
 
 // What came of a run that nobody serves any more; `why` says so, and what can
@@ -61,10 +60,14 @@ absl::Status PrintEnd(const std::string& run_dir, absl::string_view why) {
   return absl::OkStatus();
 }
 
-absl::Status PrintOnce(const AdminClient& client, const std::string& address,
-                       bool json) {
-  GIMBAL_ASSIGN_OR_RETURN(const v1::GetStatusResponse status,
-                          AskOnce(client, address));
+absl::Status ShowEnd(const StatusOptions& options, const absl::Status& why) {
+  const bool shown =
+      !options.json && PrintEnd(options.target.run_dir, why.message()).ok();
+  return shown ? absl::OkStatus() : why;
+}
+
+absl::Status PrintOnce(const AdminClient& client, bool json) {
+  GIMBAL_ASSIGN_OR_RETURN(const v1::GetStatusResponse status, AskOnce(client));
   const std::string text =
       json ? coordinator::StatusJson(status, /*pretty=*/true)
            : StatusReport(status);
@@ -72,47 +75,96 @@ absl::Status PrintOnce(const AdminClient& client, const std::string& address,
   return absl::OkStatus();
 }
 
+// Who serves the run, as long as it is watched: a coordinator that is started
+// again may be found elsewhere.
+class Served {
+ public:
+  static absl::StatusOr<Served> Find(const Target& target) {
+    GIMBAL_ASSIGN_OR_RETURN(std::string address, AddressOf(target));
+    GIMBAL_ASSIGN_OR_RETURN(rpc::Credentials credentials,
+                            ClientCredentials(target.run_dir));
+    return Served(target, std::move(address), std::move(credentials));
+  }
+
+  const std::string& address() const { return address_; }
+  const AdminClient& client() const { return *client_; }
+
+  // NOT_FOUND when nobody serves the run any more.
+  absl::Status FindAgain() {
+    GIMBAL_ASSIGN_OR_RETURN(std::string address, AddressOf(target_));
+    if (address == address_) return absl::OkStatus();
+    address_ = std::move(address);
+    client_ = std::make_unique<AdminClient>(address_, credentials_);
+    return absl::OkStatus();
+  }
+
+ private:
+  Served(Target target, std::string address, rpc::Credentials credentials)
+      : target_(std::move(target)),
+        address_(std::move(address)),
+        credentials_(std::move(credentials)),
+        client_(std::make_unique<AdminClient>(address_, credentials_)) {}
+
+  Target target_;
+  std::string address_;
+  rpc::Credentials credentials_;
+  std::unique_ptr<AdminClient> client_;
+};
+
+void PrintJson(const Followed& seen) {
+  if (!seen.note.empty()) std::fprintf(stderr, "%s\n", seen.note.c_str());
+  if (!seen.answered) return;
+  std::printf("%s",
+              coordinator::StatusJson(*seen.status, /*pretty=*/false).c_str());
+  std::fflush(stdout);
+}
+
 // One JSON object per line with `json`, otherwise as `gimbal train` shows it.
-absl::Status WatchRun(const AdminClient& client, const std::string& address,
-                      bool json) {
-  const SignalQueue signals;
+// Only the run's end or ^C ends it.
+absl::Status WatchRun(const StatusOptions& options) {
+  const SignalQueue signals;  // before any other thread
+  const base::Clock& clock = base::Clock::Real();
+  absl::StatusOr<Served> served = Served::Find(options.target);
+  if (absl::IsNotFound(served.status())) {
+    return ShowEnd(options, served.status());
+  }
+  GIMBAL_RETURN_IF_ERROR(served.status());
   Display display(Display::OnTerminal(), /*log_every=*/1);
-  RunFollower follower(address);
-  base::SteadyTime answered = base::Clock::Real().Now();
+  RunFollower follower(served->address(), std::nullopt, clock.Now());
   while (true) {
-    const base::SteadyTime now = base::Clock::Real().Now();
-    GIMBAL_ASSIGN_OR_RETURN(const auto status,
-                            follower.Take(client.WatchStatus(), now));
-    if (status && json) {
-      std::printf("%s",
-                  coordinator::StatusJson(*status, /*pretty=*/false).c_str());
-      std::fflush(stdout);
-    } else if (status) {
-      display.Show(*status, now);
+    const base::SteadyTime begin = clock.Now();
+    const auto answer = served->client().WatchStatus(kPrompt);
+    const base::SteadyTime now = clock.Now();
+    GIMBAL_ASSIGN_OR_RETURN(const Followed seen,
+                            follower.Take(answer, now, clock.UnixSeconds()));
+    if (options.json) {
+      PrintJson(seen);
+    } else {
+      display.Show(seen, now);
     }
-    if (status) answered = now;
-    if (now - answered >= kSilence && !json) {
-      answered = now;
-      display.Note(absl::StrCat("the coordinator at ", address,
-                                " does not answer; asks again"));
+    if (seen.answered && seen.status->has_exit_code()) return absl::OkStatus();
+    const absl::Status found =
+        seen.answered ? absl::OkStatus() : served->FindAgain();
+    if (absl::IsNotFound(found)) {
+      display.Finish();
+      return ShowEnd(options, found);
     }
-    if (status && status->has_exit_code()) return absl::OkStatus();
-    if (IsStop(signals.Wait(std::chrono::seconds(1)))) return absl::OkStatus();
+    const base::Seconds left = kEvery - (now - begin);
+    const auto wait =
+        std::chrono::duration_cast<std::chrono::milliseconds>(left);
+    if (IsStop(signals.Wait(std::max(kShortest, wait)))) {
+      return absl::OkStatus();
+    }
   }
 }
 
 absl::Status ShowStatus(const StatusOptions& options) {
-  const absl::StatusOr<std::string> found = AddressOf(options.target);
-  if (absl::IsNotFound(found.status()) && !options.json &&
-      PrintEnd(options.target.run_dir, found.status().message()).ok()) {
-    return absl::OkStatus();
+  const absl::StatusOr<Served> served = Served::Find(options.target);
+  if (absl::IsNotFound(served.status())) {
+    return ShowEnd(options, served.status());
   }
-  GIMBAL_ASSIGN_OR_RETURN(const std::string address, found);
-  GIMBAL_ASSIGN_OR_RETURN(const rpc::Credentials credentials,
-                          ClientCredentials(options.target.run_dir));
-  const AdminClient client(address, credentials);
-  return options.watch ? WatchRun(client, address, options.json)
-                       : PrintOnce(client, address, options.json);
+  GIMBAL_RETURN_IF_ERROR(served.status());
+  return PrintOnce(served->client(), options.json);
 }
 
 absl::Status SendCommand(const Target& target, v1::CommandRequest request) {
@@ -147,7 +199,8 @@ absl::Status SendRefresh(const RefreshOptions& options) {
 }  // namespace
 
 int RunStatus(const StatusOptions& options) {
-  const absl::Status status = ShowStatus(options);
+  const absl::Status status =
+      options.watch ? WatchRun(options) : ShowStatus(options);
   return status.ok() ? kDone : Fail(status);
 }
 

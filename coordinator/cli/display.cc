@@ -47,20 +47,36 @@ void Display::Erase() {
   drawn_.clear();
 }
 
-void Display::Show(const v1::GetStatusResponse& status, base::SteadyTime now) {
-  if (terminal_) {
-    const TextSize size = SizeOfTerminal();
-    Erase();
-    // A line or a block that is too long could not be drawn over; the cursor
-    // stands on the line below.
-    for (const std::string& line :
-         ProgressBlock(status, {size.columns, size.lines - 1})) {
-      std::printf("%s\n", line.c_str());
-      drawn_.push_back(ColumnsOf(line));
-    }
-    std::fflush(stdout);
-    return;
+// A line or a block that is too long could not be drawn over; the cursor stands
+// on the line below.
+void Display::Draw(const Followed& seen) {
+  TextSize size = SizeOfTerminal();
+  --size.lines;
+  std::vector<std::string> lines;
+  if (!seen.silence.empty() && size.lines > 0) {
+    lines.push_back(Fit(seen.silence, size.columns));
+    --size.lines;
   }
+  if (seen.status) {
+    for (std::string& line : ProgressBlock(*seen.status, size)) {
+      lines.push_back(std::move(line));
+    }
+  }
+  Erase();
+  for (const std::string& line : lines) {
+    std::printf("%s\n", line.c_str());
+    drawn_.push_back(ColumnsOf(line));
+  }
+  std::fflush(stdout);
+}
+
+void Display::Show(const Followed& seen, base::SteadyTime now) {
+  if (terminal_) return Draw(seen);
+  if (!seen.note.empty()) Note(seen.note);
+  if (seen.answered) Log(*seen.status, now);
+}
+
+void Display::Log(const v1::GetStatusResponse& status, base::SteadyTime now) {
   if (last_state_ != status.state()) {
     Note(absl::StrCat(StateName(status.state()),
                       status.reason().empty() ? "" : ": ", status.reason()));

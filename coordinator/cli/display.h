@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "coordinator/cli/run_follower.h"
 #include "gimbal/v1/admin_service.pb.h"
 
 namespace gimbal::cli {
@@ -17,7 +18,9 @@ class Display {
   // `log_every`: seconds between two lines when not on a terminal.
   Display(bool terminal, double log_every);
 
-  void Show(const v1::GetStatusResponse& status, base::SteadyTime now);
+  // While nobody answers: on a terminal the block as it was under a line that
+  // says since when, otherwise one line when that begins and one when it ends.
+  void Show(const Followed& seen, base::SteadyTime now);
   // A line that stays, above the block.
   void Note(const std::string& text);
   // Leaves the last block standing; what is printed later comes below it.
@@ -28,6 +31,8 @@ class Display {
 
  private:
   void Erase();
+  void Draw(const Followed& seen);
+  void Log(const v1::GetStatusResponse& status, base::SteadyTime now);
 
   const bool terminal_;
   const base::Seconds log_every_;

@@ -17,6 +17,7 @@ int ExitCodeOf(const absl::Status& status) {
     case absl::StatusCode::kOutOfRange:
     case absl::StatusCode::kUnimplemented:
     case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDeadlineExceeded:
     case absl::StatusCode::kDataLoss:
       return kBadUsage;
     default:

@@ -36,7 +36,11 @@ constexpr std::chrono::milliseconds kTick(200);
 constexpr base::Seconds kStopSlack(15);
 constexpr base::Seconds kWorkerGrace(10);
 
+// Without an answer. So long are later lives of a coordinator tried, too.
+constexpr base::Seconds kPatience(60);
+
 base::SteadyTime Now() { return base::Clock::Real().Now(); }
+double UnixSeconds() { return base::Clock::Real().UnixSeconds(); }
 
 // Signals that the config says end nothing.
 std::set<int> IgnoredSignals(const v1::RunConfig& config) {
@@ -129,6 +133,7 @@ class Watch {
         display_(display),
         cluster_(cluster),
         client_(cluster.address(), plan.credentials),
+        follower_(cluster.address(), std::nullopt, Now()),
         stop_patience_(base::SecondsOf(plan.config.cluster().grace()) +
                        kStopSlack),
         ignored_(IgnoredSignals(plan.config)) {}
@@ -143,8 +148,14 @@ class Watch {
         return std::nullopt;
       }
       const auto status = client_.GetStatus();
+      // Of a coordinator that is being started again the cluster tells.
+      if (!cluster_.serving()) {
+        follower_ = RunFollower(cluster_.address(), std::nullopt, Now());
+      } else if (const auto seen = follower_.Take(status, Now(), UnixSeconds());
+                 seen.ok()) {
+        display_.Show(*seen, Now());
+      }
       if (status.ok()) {
-        if (cluster_.serving()) display_.Show(*status, Now());
         cluster_.NoteStatus(*status, Now());
       } else {
         cluster_.NoteNoAnswer(Now());
@@ -197,6 +208,7 @@ class Watch {
   Display& display_;
   LocalCluster& cluster_;
   AdminClient client_;
+  RunFollower follower_;
   const base::Seconds stop_patience_;
   const std::set<int> ignored_;
   bool interrupted_ = false;
@@ -287,20 +299,19 @@ int Follow(const TrainOptions& options, const SignalQueue& signals) {
   if (!credentials.ok()) return Fail(credentials.status());
   const AdminClient client(options.coordinator, *credentials);
   Display display(Display::OnTerminal(), options.log_every);
-  RunFollower follower(options.coordinator);
+  RunFollower follower(options.coordinator, kPatience, Now());
   while (true) {
-    const auto answer = follower.Take(client.WatchStatus(), Now());
-    if (!answer.ok()) {
+    const auto answer = client.WatchStatus();
+    const auto seen = follower.Take(answer, Now(), UnixSeconds());
+    if (!seen.ok()) {
       display.Finish();
-      return Fail(answer.status());
+      return Fail(seen.status());
     }
-    if (const auto& status = *answer) {
-      display.Show(*status, Now());
-      if (status->has_exit_code()) {
-        display.Finish();
-        std::printf("the run ended: %s\n", status->reason().c_str());
-        return status->exit_code();
-      }
+    display.Show(*seen, Now());
+    if (seen->answered && seen->status->has_exit_code()) {
+      display.Finish();
+      std::printf("the run ended: %s\n", seen->status->reason().c_str());
+      return seen->status->exit_code();
     }
     if (IsStop(signals.Wait(kTick))) {
       display.Finish();

@@ -89,9 +89,13 @@ TEST_F(StatusOfARun, SaysWithinASecondThatTheCoordinatorHangs) {
   ASSERT_GT(coordinator, 0);
   kill(coordinator, SIGSTOP);
   const CommandResult silent = Gimbal("status", "silent");
+  const CommandResult command = Gimbal("pause", "silent");
   kill(coordinator, SIGCONT);
   EXPECT_THAT(silent.output, HasSubstr("has not answered for 0.8 s"));
-  EXPECT_THAT(silent.output, HasSubstr("its process hangs or its host"));
+  EXPECT_THAT(silent.output, HasSubstr("starts it again after half a minute"));
+  // Whoever hangs was once asked about TLS.
+  EXPECT_THAT(silent.output + command.output, Not(HasSubstr("TLS")));
+  EXPECT_THAT(command.output, HasSubstr("its process hangs, or its host"));
   EXPECT_NE(silent.exit_code, 0);
   EXPECT_EQ(Gimbal("stop", "silent").exit_code, 0);
   EXPECT_EQ(train.Wait(seconds(60)).exit_code, 4);
@@ -134,6 +138,48 @@ TEST_F(StatusOfARun, IsWatchedInAPipeAndOnANarrowTerminal) {
         80)
         << line;
   }
+}
+
+// A watch once gave up after five seconds, and spoke of TLS.
+TEST_F(StatusOfARun, IsWatchedOnWhileTheCoordinatorHangs) {
+  const Environment length("GIMBAL_STAGE_SECONDS", "0.02");
+  Command train(LongRun("waits"));
+  ASSERT_TRUE(WaitForRows(train, "waits", 5));
+  const std::vector<std::string> watch = {"gimbal", "status", "--watch",
+                                          "--run-dir", folder_ / "waits"};
+  const int coordinator = CoordinatorPid("waits");
+  Command pipe(watch);
+  Command terminal({"/usr/bin/script", "-qec",
+                    "stty cols 80 rows 24; TERM=xterm " + BinaryPath("gimbal") +
+                        " status --watch --run-dir " + (folder_ / "waits"),
+                    "/dev/null"});
+  ASSERT_TRUE(WaitForRows(train, "waits", 100));
+  kill(coordinator, SIGSTOP);
+  std::this_thread::sleep_for(seconds(8));
+  Command late(watch);  // begins while there is nobody to answer
+  std::this_thread::sleep_for(seconds(4));
+  const bool all_go_on = pipe.Running() && terminal.Running() && late.Running();
+  kill(coordinator, SIGCONT);
+  EXPECT_TRUE(all_go_on);
+  std::this_thread::sleep_for(seconds(4));
+  late.Signal(SIGINT);
+  const CommandResult latest = late.Wait(seconds(60));
+  EXPECT_EQ(latest.exit_code, 0);
+  EXPECT_EQ(Gimbal("stop", "waits").exit_code, 0);
+  const std::string piped = pipe.Wait(seconds(60)).output;
+  const std::string drawn = terminal.Wait(seconds(60)).output;
+  EXPECT_EQ(train.Wait(seconds(60)).exit_code, 4);
+
+  for (const std::string& text : {piped, latest.output}) {
+    EXPECT_EQ(test_support::CountOf(" has not answered since ", text), 1)
+        << text;
+    EXPECT_EQ(test_support::CountOf(" answers again, after ", text), 1) << text;
+    EXPECT_THAT(text, AllOf(HasSubstr("update "), Not(HasSubstr("TLS"))));
+  }
+  EXPECT_THAT(piped, HasSubstr("stopped"));
+  EXPECT_THAT(drawn,
+              AllOf(HasSubstr("no answer from the coordinator since "),
+                    HasSubstr("; this was before:"), HasSubstr("stopped")));
 }
 
 TEST_F(StatusOfARun, LogsAreJsonWhenAskedFor) {
