@@ -18,6 +18,11 @@ namespace {
 constexpr size_t kShownDecisions = 20;
 constexpr size_t kShownCheckpoints = 20;
 
+// Counters in the store.
+constexpr char kRefreshChanges[] = "changes of the refresh plan";
+constexpr char kNotFinite[] = "minibatches that were not finite";
+constexpr char kCheckpointFailures[] = "checkpoints that were given up";
+
 std::string RestartCounter(int stage, Loss loss) {
   return absl::StrCat("restarts of stage ", stage, ", ", NameOf(loss));
 }
@@ -54,9 +59,28 @@ void LiveEffects::RestoreMetrics() {
       if (count.ok()) metrics_.RestoreRestarts(stage.stage(), loss, *count);
     }
   }
+  RestoreEvents();
   const auto recoveries = folder_.store->Recoveries();
   if (!recoveries.ok()) return;
   for (const Recovery& recovery : *recoveries) ShowRecovery(recovery);
+}
+
+// A store that cannot be read ends the run elsewhere.
+void LiveEffects::RestoreEvents() {
+  RunStore& store = *folder_.store;
+  metrics_.RestoreEvents(
+      {.decisions = store.DecisionCount().value_or(0),
+       .refresh_changes = store.Count(kRefreshChanges).value_or(0),
+       .not_finite = store.Count(kNotFinite).value_or(0),
+       .checkpoint_failures = store.Count(kCheckpointFailures).value_or(0)});
+  const auto left_outs = store.LeftOuts();
+  if (!left_outs.ok()) return;
+  for (const LeftOut& left_out : *left_outs) metrics_.OnLeftOut(left_out);
+}
+
+void LiveEffects::Count(const std::string& event) {
+  const auto counted = folder_.store->Next(event);
+  if (!counted.ok()) base::LogWarning(counted.status().ToString());
 }
 
 void LiveEffects::ShowRecovery(const Recovery& recovery) {
@@ -135,8 +159,7 @@ void LiveEffects::Record(const std::string& what, const std::string& reason,
 
 void LiveEffects::StageRestarted(int stage, Loss loss) {
   metrics_.OnRestart(stage, loss);
-  const auto counted = folder_.store->Next(RestartCounter(stage, loss));
-  if (!counted.ok()) base::LogWarning(counted.status().ToString());
+  Count(RestartCounter(stage, loss));
 }
 
 void LiveEffects::SaveRecovery(int64_t number, const Recovery& recovery) {
@@ -152,6 +175,7 @@ void LiveEffects::SaveInterruption(const Interruption& interruption) {
 
 absl::Status LiveEffects::SaveRefreshChange(const RefreshChange& change) {
   metrics_.OnRefreshChange();
+  Count(kRefreshChanges);
   return folder_.store->AddRefreshChange(change);
 }
 
@@ -161,7 +185,10 @@ absl::Status LiveEffects::SaveLeftOut(const LeftOut& left_out,
   return folder_.store->AddLeftOut(left_out, plans_from);
 }
 
-void LiveEffects::CountNotFinite() { metrics_.OnNotFinite(); }
+void LiveEffects::CountNotFinite() {
+  metrics_.OnNotFinite();
+  Count(kNotFinite);
+}
 
 absl::Status LiveEffects::DropCheckpointsAfter(int64_t last) {
   std::erase_if(checkpoints_, [last](const v1::CheckpointView& view) {
@@ -250,6 +277,7 @@ void LiveEffects::GiveUpCheckpoint(int64_t update, const std::string& reason) {
   base::LogWarning(
       absl::StrCat("checkpoint ", update, " was given up: ", reason));
   metrics_.OnCheckpointFailure();
+  Count(kCheckpointFailures);
 }
 
 void LiveEffects::RemoveUnfinishedCheckpoints() {

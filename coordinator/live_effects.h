@@ -62,6 +62,9 @@ class LiveEffects final : public RunEffects {
 
  private:
   void RestoreMetrics();
+  void RestoreEvents();
+  // In the store, so that its metric goes on in the next life.
+  void Count(const std::string& event);
   void ShowRecovery(const Recovery& recovery);
   void ShowCheckpoint(int64_t update);
   void NoteCheckpoint(int64_t update, std::optional<double> unix_seconds);

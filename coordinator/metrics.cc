@@ -62,6 +62,7 @@ struct CoordinatorMetrics::Impl {
   const double tokens_per_update;
   std::vector<Stage> stages;
   Late loss, valid_loss, grad_norm, learning_rate, update;
+  int64_t shown_update = 0;  // of the newest status
   Gauge* final_update = nullptr;
   Total *tokens = nullptr, *not_finite = nullptr;
   std::map<std::string, Total*> skipped;  // by LeftOut::kind
@@ -237,14 +238,17 @@ void CoordinatorMetrics::OnLeftOut(const LeftOut& left_out) {
 void CoordinatorMetrics::OnNotFinite() { impl_->not_finite->Increment(); }
 
 void CoordinatorMetrics::OnRow(const MetricsRow& row) {
-  if (row.left_out.empty()) {
-    impl_->loss(row.loss);
-    impl_->grad_norm(row.grad_norm);
-  }
-  impl_->learning_rate(row.lr);
-  impl_->update(static_cast<double>(row.step));
   impl_->tokens->Increment(impl_->tokens_per_update);
-  if (row.valid_loss.has_value()) impl_->valid_loss(*row.valid_loss);
+  // What is done again is no progress.
+  if (row.step >= impl_->shown_update) {
+    if (row.left_out.empty()) {
+      impl_->loss(row.loss);
+      impl_->grad_norm(row.grad_norm);
+    }
+    impl_->learning_rate(row.lr);
+    impl_->update(static_cast<double>(row.step));
+    if (row.valid_loss.has_value()) impl_->valid_loss(*row.valid_loss);
+  }
   const size_t count = std::min(row.staleness.size(), impl_->stages.size());
   for (size_t i = 0; i < count; ++i) {
     const auto staleness = static_cast<double>(row.staleness[i]);
@@ -255,6 +259,12 @@ void CoordinatorMetrics::OnRow(const MetricsRow& row) {
 }
 
 void CoordinatorMetrics::OnStatus(const v1::GetStatusResponse& status) {
+  impl_->shown_update = status.update();
+  if (status.update() > 0) {
+    impl_->update(static_cast<double>(status.update()));
+  }
+  if (status.has_loss()) impl_->loss(status.loss());
+  if (status.has_valid_loss()) impl_->valid_loss(status.valid_loss());
   for (const auto& [state, gauge] : impl_->run_state) {
     gauge->Set(state == status.state() ? 1 : 0);
   }
@@ -290,6 +300,15 @@ void CoordinatorMetrics::OnRestart(int stage, Loss loss) {
 
 void CoordinatorMetrics::RestoreRestarts(int stage, Loss loss, int64_t count) {
   impl_->stages[stage].restarts.at(loss)->Increment(static_cast<double>(count));
+}
+
+void CoordinatorMetrics::RestoreEvents(const EventCounts& counts) {
+  impl_->decisions->Increment(static_cast<double>(counts.decisions));
+  impl_->refresh_changes->Increment(
+      static_cast<double>(counts.refresh_changes));
+  impl_->not_finite->Increment(static_cast<double>(counts.not_finite));
+  impl_->checkpoint_failures->Increment(
+      static_cast<double>(counts.checkpoint_failures));
 }
 
 void CoordinatorMetrics::OnRecovery(int stage, double seconds) {

@@ -43,6 +43,14 @@ class CoordinatorMetrics {
   void OnRestart(int stage, Loss loss);
   // Those of the run's earlier processes; they use up no budget of this one.
   void RestoreRestarts(int stage, Loss loss, int64_t count);
+  // Likewise. What they left out comes through OnLeftOut.
+  struct EventCounts {
+    int64_t decisions = 0;
+    int64_t refresh_changes = 0;
+    int64_t not_finite = 0;
+    int64_t checkpoint_failures = 0;
+  };
+  void RestoreEvents(const EventCounts& counts);
   void OnRecovery(int stage, double seconds);
   void OnRefreshChange();
   void OnDecision();

@@ -46,6 +46,8 @@ class VersionLedger {
   std::vector<MetricsRow> TakeRows();
 
   int64_t version(int stage) const { return versions_[stage]; }
+  // Where the stage stands; less than its version while it is replayed.
+  int64_t told(int stage) const { return told_[stage]; }
   // Newest update that every stage has reported.
   int64_t common_version() const;
   // Newest update whose row was taken.

@@ -58,9 +58,7 @@ std::chrono::milliseconds TickPeriod(const v1::RunConfig& config) {
 }
 
 absl::Status RunController::Open() {
-  if (setup_.config.cluster().peer_snapshot_every() > 0) {
-    GIMBAL_ASSIGN_OR_RETURN(rows_found_, effects_.Rows());
-  }
+  GIMBAL_ASSIGN_OR_RETURN(rows_found_, effects_.Rows());
   GIMBAL_ASSIGN_OR_RETURN(const RunHistory history, effects_.History());
   GIMBAL_RETURN_IF_ERROR(TakeUpGuards(history));
   GIMBAL_RETURN_IF_ERROR(RestartFromNewest());
@@ -70,6 +68,8 @@ absl::Status RunController::Open() {
   if (history.newest_committed > committed_.value_or(0)) {
     takes_holdings_ = false;
   }
+  TakeUpRows(rows_found_);
+  if (setup_.config.cluster().peer_snapshot_every() == 0) rows_found_.clear();
   // Moments of an earlier life may lie beyond the rows that are kept.
   for (const Recovery& recovery : recoveries_) {
     seconds_before_ = std::max({seconds_before_, recovery.detected_seconds,

@@ -153,6 +153,7 @@ class RunController {
   void SaveRecovery();
   void CountRestart(int stage, Loss loss, const std::string& reason);
   bool Recovering() const;
+  void TakeUpRows(const std::vector<MetricsRow>& rows);
   absl::Status RestartFromNewest();
   void RestartFrom(int64_t update, const std::vector<MetricsRow>& rows);
   std::optional<std::string> WhyNotReplay() const;
@@ -165,6 +166,7 @@ class RunController {
   absl::Status ReplayOrGoBack();
   absl::Status GoBack(const std::string& why);
   void Replay(Origin origin);
+  std::string EdgesAgain() const;
   bool HoldingCounts(int64_t worker) const;
   void TakeUpHoldings(const std::vector<int64_t>& alive);
   bool EveryStageIsHeld(const std::vector<int64_t>& workers) const;
@@ -229,6 +231,8 @@ class RunController {
   // run_controller_status.cc
   void FillProgress(v1::GetStatusResponse& status, base::SteadyTime now) const;
   void FillRecoveries(v1::GetStatusResponse& status) const;
+  const RunStatistics& Reached() const;
+  int64_t Reached(int stage) const;
   bool StandsStill(base::SteadyTime now) const;
   void FillStage(int stage, v1::StageView& view) const;
   std::string WorkerState(const Worker& worker) const;
@@ -293,6 +297,9 @@ class RunController {
   Guards guards_;
   bool void_rows_ = false;  // further ones are not of this run
   RunStatistics statistics_;
+  // Of the rows up to the last one of the coordinator's earlier lives, as long
+  // as the stages are expected to get there again without going back.
+  std::optional<RunStatistics> reached_before_;
   SnapshotCollector snapshots_;
   std::vector<CheckpointContent> whole_;  // not committed yet
   std::map<int64_t, std::string> given_up_;

@@ -171,6 +171,7 @@ absl::Status RunController::BeginOrTakeUp() {
     GIMBAL_RETURN_IF_ERROR(RestartFromNewest());
   }
   if (hosting_.empty()) {
+    reached_before_.reset();
     effects_.RemoveUnfinishedCheckpoints();
   } else {
     Replay(origin_);

@@ -249,9 +249,7 @@ void RunController::Replay(Origin origin) {
     SaveRecovery();
   }
   effects_.Record(
-      lost.empty() ? absl::StrCat("every stage goes on, edges [",
-                                  absl::StrJoin(broken_edges_, ", "),
-                                  "] are connected again")
+      lost.empty() ? absl::StrCat("every stage goes on", EdgesAgain())
                    : absl::StrCat(lost.size() == 1 ? "stage " : "stages ",
                                   absl::StrJoin(lost, ", "),
                                   lost.size() == 1 ? " is" : " are",
@@ -260,6 +258,29 @@ void RunController::Replay(Origin origin) {
       "the neighbours have kept what they sent since; every other stage stays "
       "where it is",
       lost.empty() ? std::nullopt : std::optional(cut));
+}
+
+// Rows beyond the newest checkpoint are written again, but the time they took
+// has passed, and whoever watches has seen them.
+void RunController::TakeUpRows(const std::vector<MetricsRow>& rows) {
+  if (rows.empty()) return;
+  seconds_before_ = std::max(seconds_before_, rows.back().seconds);
+  if (!takes_holdings_ || !had_a_life_ || rows.back().step <= start_) return;
+  RunStatistics reached(schedule_);
+  for (const MetricsRow& row : rows) {
+    const bool mine = static_cast<int>(row.staleness.size()) == stages_;
+    if (row.step > schedule_.origin && !mine) return;
+    reached.Add(row);
+  }
+  reached_before_ = reached;
+}
+
+std::string RunController::EdgesAgain() const {
+  if (broken_edges_.empty()) return "";
+  return absl::StrCat(broken_edges_.size() == 1 ? ", edge " : ", edges ",
+                      absl::StrJoin(broken_edges_, ", "),
+                      broken_edges_.size() == 1 ? " is" : " are",
+                      " connected again");
 }
 
 absl::Status RunController::RestartFromNewest() {
@@ -289,6 +310,7 @@ void RunController::RestartFrom(int64_t update,
     SaveRecovery();
   }
   ledger_ = VersionLedger(schedule_, update);
+  reached_before_.reset();
   statistics_ = RunStatistics(schedule_);
   for (const MetricsRow& row : rows) statistics_.Add(row);
   guards_.Restart(rows);

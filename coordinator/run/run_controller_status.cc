@@ -102,20 +102,37 @@ bool RunController::StandsStill(base::SteadyTime now) const {
   return now - progressed_ > patience;
 }
 
+// What every stage has done is shown until the stages that do it again have
+// caught up; the run has ended where its checkpoint is.
+const RunStatistics& RunController::Reached() const {
+  const bool behind =
+      reached_before_ && !exit_code_ &&
+      (!statistics_.last() ||
+       statistics_.last()->step < reached_before_->last()->step);
+  return behind ? *reached_before_ : statistics_;
+}
+
+int64_t RunController::Reached(int stage) const {
+  const int64_t version = ledger_.version(stage);
+  const auto& last = Reached().last();
+  return last ? std::max(version, last->step) : version;
+}
+
 void RunController::FillProgress(v1::GetStatusResponse& status,
                                  base::SteadyTime now) const {
-  if (const auto& last = statistics_.last(); last.has_value()) {
+  const RunStatistics& reached = Reached();
+  if (const auto& last = reached.last(); last.has_value()) {
     status.set_update(last->step);
     status.set_tokens(last->tokens);
     if (last->left_out.empty()) status.set_loss(last->loss);
-    status.set_left_out(statistics_.left_out());
+    status.set_left_out(reached.left_out());
   }
-  if (statistics_.smoothed_loss().has_value()) {
-    status.set_smoothed_loss(*statistics_.smoothed_loss());
+  if (reached.smoothed_loss().has_value()) {
+    status.set_smoothed_loss(*reached.smoothed_loss());
   }
-  if (statistics_.valid_loss().has_value()) {
-    status.set_valid_loss(*statistics_.valid_loss());
-    status.set_valid_update(*statistics_.valid_update());
+  if (reached.valid_loss().has_value()) {
+    status.set_valid_loss(*reached.valid_loss());
+    status.set_valid_update(*reached.valid_update());
   }
   if (!Training() || StandsStill(now)) return;
   const TrainingRate& rate = statistics_.rate();
@@ -149,17 +166,18 @@ void RunController::FillStage(int stage, v1::StageView& view) const {
   view.set_worker_id(worker);
   view.set_layers(
       LayersOf(setup_.plan[stage], stage == 0, stage == stages_ - 1));
-  view.set_weight_version(ledger_.version(stage));
+  const int64_t version = Reached(stage);
+  view.set_weight_version(version);
   view.set_delay_expected(worker::Delay(schedule_, stage));
-  if (const auto& last = statistics_.last();
+  const RunStatistics& reached = Reached();
+  if (const auto& last = reached.last();
       last.has_value() && last->step > schedule_.origin) {
     view.set_staleness(last->staleness[stage]);
   }
-  view.set_staleness_mean(statistics_.staleness_mean(stage));
-  view.set_staleness_max(statistics_.staleness_max(stage));
+  view.set_staleness_mean(reached.staleness_mean(stage));
+  view.set_staleness_max(reached.staleness_max(stage));
   view.set_restarts(info.restarts_before + info.restarts);
   if (rotates_) {
-    const int64_t version = ledger_.version(stage);
     const auto rules = refresh_.rules(stage);
     view.set_refreshes(worker::RefreshesDone(rules, version) -
                        worker::RefreshesDone(rules, schedule_.origin));
@@ -174,6 +192,16 @@ void RunController::FillStage(int stage, v1::StageView& view) const {
     view.set_busy_fraction(BusyFraction(info.status->times()));
     view.set_activity(info.status->activity());
     *view.mutable_times() = info.status->times();
+  }
+  // Who has kept its stages only tells again.
+  const auto hosting = hosting_.find(worker);
+  const bool starts_again =
+      hosting != hosting_.end() && hosting->second.until == 0;
+  if (const int64_t told = ledger_.told(stage);
+      starts_again && told < version) {
+    view.set_activity(absl::StrCat(view.activity(),
+                                   view.activity().empty() ? "" : ", ",
+                                   "replays up to update ", version));
   }
   if (worker == 0) view.set_activity("waits for a worker");
 }

@@ -118,6 +118,10 @@ absl::StatusOr<std::vector<StoredDecision>> MemoryRunStore::Decisions(
                                      decisions_.end());
 }
 
+absl::StatusOr<int64_t> MemoryRunStore::DecisionCount() {
+  return static_cast<int64_t>(decisions_.size());
+}
+
 absl::StatusOr<std::string> MemoryRunStore::LastReason(
     const std::string& what) {
   for (auto it = decisions_.rbegin(); it != decisions_.rend(); ++it) {

@@ -29,6 +29,7 @@ class MemoryRunStore final : public RunStore {
   absl::Status AddDecision(const StoredDecision& decision) override;
   absl::StatusOr<bool> Holds(const StoredDecision& decision) override;
   absl::StatusOr<std::vector<StoredDecision>> Decisions(int limit) override;
+  absl::StatusOr<int64_t> DecisionCount() override;
   absl::StatusOr<std::string> LastReason(const std::string& what) override;
 
  private:

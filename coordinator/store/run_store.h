@@ -99,6 +99,7 @@ class RunStore {
   virtual absl::StatusOr<bool> Holds(const StoredDecision& decision) = 0;
   // The newest `limit`, newest last.
   virtual absl::StatusOr<std::vector<StoredDecision>> Decisions(int limit) = 0;
+  virtual absl::StatusOr<int64_t> DecisionCount() = 0;
   // Reason of the newest decision of this name; empty when there is none.
   virtual absl::StatusOr<std::string> LastReason(const std::string& what) = 0;
 };

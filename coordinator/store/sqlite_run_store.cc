@@ -347,6 +347,12 @@ class SqliteRunStore final : public RunStore {
     return query.Step();
   }
 
+  absl::StatusOr<int64_t> DecisionCount() override {
+    Statement query = Make("SELECT COUNT(*) FROM decisions");
+    GIMBAL_RETURN_IF_ERROR(query.Step().status());
+    return query.Int(0);
+  }
+
   absl::StatusOr<std::vector<StoredDecision>> Decisions(int limit) override {
     Statement query = Make(
         "SELECT unix_seconds, what, reason, update_number, generation "

@@ -138,6 +138,38 @@ TEST_F(MetricsTest, RestartsOfEarlierProcessesUseUpNoBudget) {
       HasSubstr("gimbal_stage_restarts_left{run=\"demo\",stage=\"1\"} 1\n"));
 }
 
+TEST_F(MetricsTest, EventsOfEarlierProcessesCount) {
+  metrics_->RestoreEvents({.decisions = 40,
+                           .refresh_changes = 3,
+                           .not_finite = 2,
+                           .checkpoint_failures = 1});
+  metrics_->OnDecision();
+  for (const char* line :
+       {"gimbal_decisions_total{run=\"demo\"} 41\n",
+        "gimbal_refresh_plan_changes_total{run=\"demo\"} 3\n",
+        "gimbal_train_nonfinite_total{run=\"demo\"} 2\n",
+        "gimbal_checkpoint_failures_total{run=\"demo\"} 1\n"}) {
+    EXPECT_THAT(Text(), HasSubstr(line));
+  }
+}
+
+// They once ran backwards when a coordinator took up a run.
+TEST_F(MetricsTest, WhatIsDoneAgainIsNoProgress) {
+  v1::GetStatusResponse status = Status();
+  status.set_update(35);
+  status.set_loss(2.25);
+  metrics_->OnStatus(status);
+  metrics_->OnRow({.step = 31, .loss = 2.5, .staleness = {2, 1, 0}});
+  EXPECT_THAT(Text(), HasSubstr("gimbal_train_update{run=\"demo\"} 35\n"));
+  EXPECT_THAT(Text(), HasSubstr("gimbal_train_loss{run=\"demo\"} 2.25\n"));
+  // Every stage has gone back.
+  status.set_update(30);
+  metrics_->OnStatus(status);
+  metrics_->OnRow({.step = 31, .loss = 2.5, .staleness = {2, 1, 0}});
+  EXPECT_THAT(Text(), HasSubstr("gimbal_train_update{run=\"demo\"} 31\n"));
+  EXPECT_THAT(Text(), HasSubstr("gimbal_train_loss{run=\"demo\"} 2.5\n"));
+}
+
 // It once was 0 while a stage had no worker, as if that were in best health.
 TEST_F(MetricsTest, TheAgeOfTheLastHeartbeatGoesOnWhileAStageHasNoWorker) {
   v1::GetStatusResponse status = Status();

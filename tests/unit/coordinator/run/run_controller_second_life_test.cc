@@ -18,6 +18,13 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Request = v1::CommandRequest;
 
+v1::RegisterRequest AWorker() {
+  v1::RegisterRequest request;
+  request.set_name("w");
+  request.set_data_address("127.0.0.1:1");
+  return request;
+}
+
 TEST(RunController, ASecondLifeGoesOnFromTheNewestCheckpoint) {
   FakeCluster first(2, 2);
   Start(first, 2);
@@ -31,10 +38,20 @@ TEST(RunController, ASecondLifeGoesOnFromTheNewestCheckpoint) {
   RunController second(FakeSetup(2, 1), effects);
   ASSERT_THAT(second.Open(), IsOk());
   EXPECT_EQ(effects.rows.size(), 20u);
-  const auto status = second.Status(first.now);
+  auto status = second.Status(first.now);
+  EXPECT_EQ(status.last_checkpoint(), 20);
+  EXPECT_EQ(status.update(), 23) << "workers may still hold it";
+  ASSERT_OK_AND_ASSIGN(const v1::RegisterResponse admitted,
+                       second.Register(AWorker(), first.now));
+  v1::WorkerMessage heartbeat;
+  heartbeat.set_worker_id(admitted.worker_id());
+  heartbeat.set_incarnation(admitted.incarnation());
+  heartbeat.mutable_heartbeat();
+  ASSERT_THAT(second.Receive(heartbeat, first.now), IsOk());
+  ASSERT_EQ(second.state(), v1::RUN_STATE_ASSIGNING);
+  status = second.Status(first.now);
   EXPECT_EQ(status.update(), 20);
   EXPECT_EQ(status.loss(), 1.0 / 20);
-  EXPECT_EQ(status.last_checkpoint(), 20);
 }
 
 // A run that was paused over night once looked slow, and nobody could tell.
@@ -73,6 +90,23 @@ TEST(RunController, PausesAndRecoveriesAreNoTrainingInAnyLife) {
   EXPECT_EQ(times(second, first.now), std::pair(18.0, 6.0));
 }
 
+// What was trained since the newest checkpoint was once lost with its rows.
+TEST(RunController, TheTimeUpToTheLastRowOutlivesTheCoordinator) {
+  FakeCluster cluster(2, 2);
+  Start(cluster, 2);
+  Train(cluster, 4);
+  Wait(cluster, 5, {1, 2});
+  Train(cluster, 1);
+  ASSERT_THAT(cluster.effects.FlushRows(), IsOk());
+  ASSERT_THAT(cluster.effects.committed, ElementsAre());
+  const double trained = cluster.effects.rows.back().seconds;
+  ASSERT_GE(trained, 5);
+  cluster.Revive();
+  const auto status = cluster.run->Status(cluster.now);
+  EXPECT_EQ(status.training_seconds(), trained);
+  EXPECT_EQ(status.wall_seconds(), trained);
+}
+
 TEST(RunController, ASecondLifeMayHaveOtherStages) {
   FakeCluster first(2, 2);
   Start(first, 2);
@@ -88,7 +122,7 @@ TEST(RunController, ASecondLifeMayHaveOtherStages) {
   RunController second(setup, effects);
   ASSERT_THAT(second.Open(), IsOk());
   const auto status = second.Status(first.now);
-  EXPECT_EQ(status.update(), 20);
+  EXPECT_EQ(status.update(), 20) << "rows beyond are of other stages";
   ASSERT_EQ(status.stages_size(), 3);
   EXPECT_FALSE(status.stages(0).has_staleness()) << "none of its own yet";
   EXPECT_EQ(status.stages(0).staleness_max(), 0);
@@ -118,7 +152,8 @@ TEST(RunController, ASecondLifeTakesUpWhatIsHeld) {
   EXPECT_EQ(cluster.effects.rows.size(), 14u);
   EXPECT_EQ(cluster.workers.at(4).versions.at(0), 15);
   EXPECT_THAT(cluster.effects.decisions,
-              Contains(HasSubstr("every stage goes on")));
+              Contains(HasSubstr("every stage goes on: ")))
+      << "no edge is broken";
   FinishAndExpectAllRows(cluster);
   EXPECT_THAT(cluster.effects.committed, ElementsAre(10, 20, 30, 40));
 }
@@ -135,6 +170,44 @@ TEST(RunController, ASecondLifeReplaysWhatNobodyHolds) {
   EXPECT_EQ(cluster.workers.at(5).versions.at(1), 10);
   EXPECT_THAT(cluster.workers.at(6).rewired, ElementsAre(1));
   FinishAndExpectAllRows(cluster);
+}
+
+// Progress once ran backwards, to the checkpoint and slowly on from there.
+TEST(RunController, WhatAllStagesHaveDoneIsShownWhileOneDoesItAgain) {
+  FakeCluster cluster(3, 3);
+  Start(cluster, 3);
+  TrainToTheFirstCheckpoint(cluster);
+  Train(cluster, 2);
+  ASSERT_THAT(cluster.effects.FlushRows(), IsOk());
+  const auto before = cluster.run->Status(cluster.now);
+  ASSERT_GT(before.update(), 10);
+  cluster.workers.at(2) = FakeWorker();  // another process of that name
+  const auto expect_the_same = [&](const char* when) {
+    const auto status = cluster.run->Status(cluster.now);
+    EXPECT_EQ(status.update(), before.update()) << when;
+    EXPECT_EQ(status.tokens(), before.tokens()) << when;
+    EXPECT_EQ(status.loss(), before.loss()) << when;
+    EXPECT_EQ(status.smoothed_loss(), before.smoothed_loss()) << when;
+    for (int stage = 0; stage < 3; ++stage) {
+      EXPECT_EQ(status.stages(stage).staleness(),
+                before.stages(stage).staleness());
+      EXPECT_GE(status.stages(stage).weight_version(), before.update());
+    }
+  };
+  cluster.Revive();
+  ASSERT_EQ(cluster.run->state(), v1::RUN_STATE_ASSIGNING);
+  expect_the_same("when the stages are assigned");
+  for (const auto& [id, worker] : std::map(cluster.workers)) cluster.Ready(id);
+  ASSERT_EQ(cluster.run->state(), v1::RUN_STATE_RUNNING);
+  ASSERT_LT(static_cast<int64_t>(cluster.effects.rows.size()), before.update());
+  expect_the_same("while one is replayed");
+  const auto status = cluster.run->Status(cluster.now);
+  EXPECT_THAT(
+      status.stages(1).activity(),
+      HasSubstr(absl::StrCat("replays up to update ", before.update())));
+  EXPECT_EQ(status.stages(0).activity(), "");
+  FinishAndExpectAllRows(cluster);
+  EXPECT_EQ(cluster.run->Status(cluster.now).update(), 40);
 }
 
 // The coordinator died between telling one worker and telling the other: who
@@ -221,7 +294,8 @@ TEST(RunController, ASecondLifeKnowsWhatTheFirstWentThrough) {
   EXPECT_GT(second.recoveries()[0].recovered_seconds, 0);
   const auto status = second.Status(first.now);
   EXPECT_EQ(status.stages(1).restarts(), 1);
-  EXPECT_EQ(status.stages(0).refreshes(), 3);  // updates 1, 4 and 8
+  // Updates 1, 4 and 8, and 12 beyond the checkpoint.
+  EXPECT_EQ(status.stages(0).refreshes(), 4);
   // The budget is one of each coordinator's life: another one may be resumed.
   EXPECT_FALSE(second.exit_code().has_value());
 }

@@ -173,6 +173,7 @@ TEST_P(RunStoreConformance, TheNewestDecisionsComeLast) {
   }
   EXPECT_THAT(*store_->Decisions(2), ElementsAre(b, c));
   EXPECT_THAT(*store_->Decisions(9), ElementsAre(a, b, c));
+  EXPECT_EQ(*store_->DecisionCount(), 3);
 }
 
 TEST_P(RunStoreConformance, FindsTheNewestDecisionOfAName) {
