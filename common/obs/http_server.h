@@ -10,8 +10,9 @@
 //
 // It only shows: GET and HEAD, no request has a body, nothing a request says
 // changes the daemon. A client takes one of kThreads threads for as long as its
-// one request lasts, at most kRequestTimeout; some more wait for their turn,
-// the rest are refused.
+// one request lasts; one that does not send it within kRequestTimeout, or reads
+// nothing for as long, is dropped. kQueue more wait for their turn: a thousand
+// connections that say nothing hold the next client up for four seconds.
 //
 // A daemon keeps its metrics in one struct of its own (coordinator/metrics.h,
 // worker/agent/worker_metrics.h). Names, units and labels are those of the
@@ -52,13 +53,15 @@ using HttpHandler = std::function<HttpResponse(std::string_view query)>;
 
 class HttpServer {
  public:
-  // As many clients as may be slow at once without anybody waiting for them.
-  static constexpr int kThreads = 48;
-  // Connections that wait for a thread.
-  static constexpr int kQueue = 32;
+  // As many clients as may be slow at once without anybody waiting for them. A
+  // thread that waits takes some 10 KiB.
+  static constexpr int kThreads = 256;
+  // Connections that wait for a thread. Without room here the kernel would let
+  // clients try again after seconds.
+  static constexpr int kQueue = 768;
   // Request line and headers.
   static constexpr int kMaxRequestBytes = 8192;
-  static constexpr std::chrono::milliseconds kRequestTimeout{2000};
+  static constexpr std::chrono::milliseconds kRequestTimeout{1000};
 
   // `address` is host:port; port 0 picks a free one. UNAVAILABLE, naming the
   // address, when it cannot be listened on.
