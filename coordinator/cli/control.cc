@@ -70,7 +70,7 @@ absl::Status PrintOnce(const AdminClient& client, bool json) {
   GIMBAL_ASSIGN_OR_RETURN(const v1::GetStatusResponse status, AskOnce(client));
   const std::string text =
       json ? coordinator::StatusJson(status, /*pretty=*/true)
-           : StatusReport(status);
+           : StatusReport(status, Display::Columns());
   std::printf("%s", text.c_str());
   return absl::OkStatus();
 }

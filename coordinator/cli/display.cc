@@ -36,6 +36,8 @@ bool Display::OnTerminal() {
          std::string_view(term) != "dumb";
 }
 
+size_t Display::Columns() { return SizeOfTerminal().columns; }
+
 void Display::Erase() {
   // A terminal that has become narrower since has wrapped them.
   const size_t width = SizeOfTerminal().columns;

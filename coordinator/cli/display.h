@@ -28,6 +28,8 @@ class Display {
 
   // True when standard output is a terminal that understands the redrawing.
   static bool OnTerminal();
+  // Of the terminal; 80 when standard output is none.
+  static size_t Columns();
 
  private:
   void Erase();

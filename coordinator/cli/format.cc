@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "common/base/log.h"
 
@@ -75,6 +76,23 @@ std::string Fit(const std::string& text, size_t columns) {
   return text.substr(0, bytes) + "…";
 }
 
+std::string Wrap(const std::string& text, size_t columns,
+                 const std::string& indent) {
+  std::string wrapped, line;
+  bool empty = true;  // but for the indent
+  const std::vector<std::string> words = absl::StrSplit(text, ' ');
+  for (const std::string& word : words) {
+    if (!empty && ColumnsOf(line) + 1 + ColumnsOf(word) > columns) {
+      absl::StrAppend(&wrapped, absl::StripTrailingAsciiWhitespace(line), "\n");
+      line = indent;
+      empty = true;
+    }
+    absl::StrAppend(&line, empty ? "" : " ", word);
+    empty = false;
+  }
+  return absl::StrCat(wrapped, line);
+}
+
 TextTable::TextTable(std::vector<std::string> header) {
   rows_.push_back(std::move(header));
 }
@@ -97,6 +115,40 @@ std::string Pad(const std::string& cell, size_t width, bool right) {
 }
 
 }  // namespace
+
+TextTable TextTable::Only(const std::vector<size_t>& columns) const {
+  const auto cells = [&](const std::vector<std::string>& row) {
+    std::vector<std::string> some;
+    for (const size_t column : columns) some.push_back(row[column]);
+    return some;
+  };
+  TextTable table(cells(rows_.front()));
+  for (size_t r = 1; r < rows_.size(); ++r) table.AddRow(cells(rows_[r]));
+  return table;
+}
+
+size_t TextTable::WidthOf(size_t column) const {
+  size_t width = 0;
+  for (const auto& row : rows_) width = std::max(width, row[column].size());
+  return width;
+}
+
+std::string TextTable::ToString(size_t columns) const {
+  std::string text;
+  std::vector<size_t> shown = {0};
+  size_t width = WidthOf(0);
+  for (size_t column = 1; column < rows_.front().size(); ++column) {
+    const size_t more = 2 + WidthOf(column);
+    if (shown.size() > 1 && width + more > columns) {
+      absl::StrAppend(&text, Only(shown).ToString(), "\n");
+      shown = {0};
+      width = WidthOf(0);
+    }
+    shown.push_back(column);
+    width += more;
+  }
+  return text + Only(shown).ToString();
+}
 
 std::string TextTable::ToString() const {
   const size_t columns = rows_.front().size();

@@ -73,7 +73,7 @@ std::string WorkerName(const GetStatusResponse& status, int64_t id) {
   return "-";
 }
 
-std::string StageTable(const GetStatusResponse& status) {
+std::string StageTable(const GetStatusResponse& status, size_t columns) {
   TextTable table({"stage", "layers", "worker", "version", "staleness",
                    "expected", "busy", "restarts", "activity"});
   for (const StageView& stage : status.stages()) {
@@ -84,7 +84,7 @@ std::string StageTable(const GetStatusResponse& status) {
                   FormatPercent(stage.busy_fraction()),
                   absl::StrCat(stage.restarts()), stage.activity()});
   }
-  return table.ToString();
+  return table.ToString(columns);
 }
 
 // What fits on 80 columns, the activity above all.
@@ -101,17 +101,34 @@ std::string NarrowStageTable(const GetStatusResponse& status) {
   return table.ToString();
 }
 
-std::string WorkerTable(const GetStatusResponse& status) {
+// "0-3,6"
+std::string Ranges(const google::protobuf::RepeatedField<int32_t>& numbers) {
+  std::string text;
+  for (int i = 0; i < numbers.size(); ++i) {
+    int last = i;
+    while (last + 1 < numbers.size() &&
+           numbers[last + 1] == numbers[last] + 1) {
+      ++last;
+    }
+    absl::StrAppend(&text, text.empty() ? "" : ",", numbers[i]);
+    if (last > i)
+      absl::StrAppend(&text, last > i + 1 ? "-" : ",", numbers[last]);
+    i = last;
+  }
+  return text;
+}
+
+std::string WorkerTable(const GetStatusResponse& status, size_t columns) {
   TextTable table(
       {"worker", "state", "pid", "stages", "heartbeat", "memory", "metrics"});
   for (const v1::WorkerView& worker : status.workers()) {
     table.AddRow({worker.name(), worker.state(), absl::StrCat(worker.pid()),
-                  absl::StrJoin(worker.stages(), ","),
+                  Ranges(worker.stages()),
                   absl::StrFormat("%.1f s ago", worker.heartbeat_age_seconds()),
                   FormatBytes(worker.peak_rss_bytes()),
                   worker.metrics_address()});
   }
-  return table.ToString();
+  return table.ToString(columns);
 }
 
 std::string Headline(const GetStatusResponse& status) {
@@ -127,10 +144,11 @@ std::string Headline(const GetStatusResponse& status) {
   return line;
 }
 
-// As many parts as there is room for, the others left out by their use.
-std::string LossLine(const GetStatusResponse& status, size_t columns) {
+// The mean, if there is one, is at `mean`.
+std::vector<std::string> LossParts(const GetStatusResponse& status,
+                                   size_t* mean) {
   std::vector<std::string> parts = Losses(status);
-  const size_t mean = parts.size();
+  *mean = parts.size();
   if (status.has_smoothed_loss()) {
     parts.push_back(absl::StrFormat(
         "mean of %d: %.4f",
@@ -142,6 +160,27 @@ std::string LossLine(const GetStatusResponse& status, size_t columns) {
     parts.push_back(absl::StrCat("checkpoint ", status.last_checkpoint()));
   }
   if (status.left_out() > 0) parts.push_back(LeftOut(status));
+  return parts;
+}
+
+// All parts, in as many lines as they take.
+std::string LossLines(const GetStatusResponse& status, size_t columns) {
+  size_t mean = 0;
+  std::string text, line;
+  for (const std::string& part : LossParts(status, &mean)) {
+    if (!line.empty() && ColumnsOf(line) + 2 + ColumnsOf(part) > columns) {
+      absl::StrAppend(&text, line, "\n");
+      line.clear();
+    }
+    absl::StrAppend(&line, line.empty() ? "" : "  ", part);
+  }
+  return absl::StrCat(text, line, "\n");
+}
+
+// As many parts as there is room for, the others left out by their use.
+std::string LossLine(const GetStatusResponse& status, size_t columns) {
+  size_t mean = 0;
+  std::vector<std::string> parts = LossParts(status, &mean);
   std::string line = absl::StrJoin(parts, "  ");
   if (status.has_smoothed_loss() && ColumnsOf(line) > columns) {
     parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(mean));
@@ -218,29 +257,36 @@ std::vector<std::string> ProgressBlock(const GetStatusResponse& status,
   return lines;
 }
 
-std::string StatusReport(const GetStatusResponse& status) {
-  std::string text =
-      absl::StrCat(Headline(status), "\n", Bar(status.update(), status.steps()),
-                   "\n", LossLine(status, std::string::npos), "\n",
-                   status.standstill(), status.standstill().empty() ? "" : "\n",
-                   status.schedule(), ", ", status.optimizer(), ", generation ",
-                   status.generation(), ", ", status.run_dir(), "\n");
+std::string StatusReport(const GetStatusResponse& status, size_t columns) {
+  std::vector<std::string> lines = {Headline(status),
+                                    Bar(status.update(), status.steps()),
+                                    LossLines(status, columns)};
+  if (!status.standstill().empty()) lines.push_back(status.standstill());
+  lines.push_back(absl::StrCat(status.schedule(), ", ", status.optimizer(),
+                               ", generation ", status.generation(), ", ",
+                               status.run_dir()));
   if (status.stages_size() > 0) {
-    absl::StrAppend(&text, "\n", StageTable(status));
+    lines.push_back(absl::StrCat("\n", StageTable(status, columns)));
   }
   if (status.workers_size() > 0) {
-    absl::StrAppend(&text, "\n", WorkerTable(status));
+    lines.push_back(absl::StrCat("\n", WorkerTable(status, columns)));
   }
   for (const v1::WorkerView& worker : status.workers()) {
     if (worker.trace_failure().empty()) continue;
-    absl::StrAppend(&text, worker.name(),
-                    " records no trace: ", worker.trace_failure(), "\n");
+    lines.push_back(absl::StrCat(
+        worker.name(), " records no trace: ", worker.trace_failure()));
   }
-  if (status.decisions_size() > 0) absl::StrAppend(&text, "\ndecisions\n");
+  if (status.decisions_size() > 0) lines.push_back("\ndecisions");
   for (const v1::Decision& decision : status.decisions()) {
-    absl::StrAppend(&text, "  ", decision.what(),
-                    decision.reason().empty() ? "" : ": ", decision.reason(),
-                    "\n");
+    lines.push_back(absl::StrCat("  ", decision.what(),
+                                 decision.reason().empty() ? "" : ": ",
+                                 decision.reason()));
+  }
+  std::string text;
+  for (const std::string& line : lines) {
+    // What ends with a line has the right ones.
+    const bool whole = !line.empty() && line.back() == '\n';
+    absl::StrAppend(&text, whole ? line : Wrap(line, columns, "    ") + "\n");
   }
   return text;
 }

@@ -29,7 +29,8 @@ struct TextSize {
 std::vector<std::string> ProgressBlock(const v1::GetStatusResponse& status,
                                        TextSize size = {});
 
-// All that is known, for `gimbal status`.
-std::string StatusReport(const v1::GetStatusResponse& status);
+// All that is known, for `gimbal status`, in so many columns.
+std::string StatusReport(const v1::GetStatusResponse& status,
+                         size_t columns = TextSize().columns);
 
 }  // namespace gimbal::cli

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "coordinator/cli/format.h"
 
@@ -100,7 +101,7 @@ TEST(ProgressTest, NoNumberIsCutApart) {
   const std::string all =
       "loss 2.4312  valid 2.5000 at 100  mean of 50: 2.5000  12,340 tokens/s"
       "  checkpoint 600  3 left out";
-  EXPECT_THAT(StatusReport(status), HasSubstr(all));
+  EXPECT_THAT(StatusReport(status, 100), HasSubstr(all));
   for (size_t columns = 11; columns < 100; ++columns) {
     const std::string line = ProgressBlock(status, {columns, 24})[2];
     EXPECT_LE(ColumnsOf(line), columns);
@@ -149,6 +150,53 @@ TEST(ProgressTest, ReportNamesReasonAndWorkers) {
   EXPECT_THAT(report, HasSubstr("recovering"));
   EXPECT_THAT(report, HasSubstr("(worker-0 was lost)"));
   EXPECT_THAT(report, HasSubstr("    0  block   worker-0"));
+}
+
+// Its lines were as long as 160 columns.
+TEST(ProgressTest, ReportFitsOn80ColumnsAndLeavesNothingOut) {
+  v1::GetStatusResponse status = Running(16);
+  status.set_state(v1::RUN_STATE_RECOVERING);
+  status.set_reason("worker 3 (worker-0) was lost: its connection ended");
+  status.set_smoothed_loss(2.5);
+  status.set_valid_loss(2.5);
+  status.set_last_checkpoint(600);
+  status.set_left_out(3);
+  status.set_standstill(
+      "no update for 7 s: stage 1 (worker-0, pid 2) is silent for 3.2 s, its "
+      "lease runs out in a moment");
+  v1::WorkerView* worker = status.add_workers();
+  worker->set_worker_id(1);
+  worker->set_name("gimbal-demo-workers-0-0-x7kzp");
+  worker->set_state("training");
+  worker->set_metrics_address("10.244.1.117:9464");
+  for (v1::StageView& stage : *status.mutable_stages()) {
+    stage.set_worker_id(1);
+    stage.set_weight_version(1234567);
+    stage.set_layers("embedding, blocks 100-104, head");
+    stage.set_activity("waits for forward 1234567 from stage 14");
+    stage.set_restarts(3);
+    worker->add_stages(stage.stage());
+  }
+  v1::Decision* decision = status.add_decisions();
+  decision->set_what("basis refreshes every 10, 20, 40, 80 updates, by stage");
+  decision->set_reason(
+      "stage_aware: the longer the delay the more often, and "
+      "all stages together no more than before");
+  for (const size_t columns : {80, 120}) {
+    const std::string report = StatusReport(status, columns);
+    const std::vector<std::string> lines = absl::StrSplit(report, '\n');
+    for (const std::string& line : lines) {
+      EXPECT_LE(ColumnsOf(line), columns) << line;
+    }
+    for (const char* part :
+         {"layers", "restarts", "embedding, blocks 100-104, head", " 0-15 ",
+          "waits for forward 1234567 from stage 14", "10.244.1.117:9464",
+          "no more than before", "runs out in a moment"}) {
+      EXPECT_THAT(absl::StrReplaceAll(report, {{"\n    ", " "}}),
+                  HasSubstr(part));
+    }
+    EXPECT_THAT(report, HasSubstr("checkpoint 600")) << "in one piece";
+  }
 }
 
 }  // namespace
