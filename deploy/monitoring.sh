@@ -59,9 +59,12 @@ target_files() {
   done
 }
 
-# prometheus/prometheus.yml with these runs.
+# prometheus/prometheus.yml with these runs, and the DCGM exporter, its last job,
+# only where there is a GPU for it.
 cp "$DASHBOARDS"/prometheus/*.rules.yml "$WORK"
-FILES=$(target_files) awk '
+has_gpu=$(compgen -G '/dev/nvidia[0-9]*' || true)
+FILES=$(target_files) GPU=$has_gpu awk '
+  /# The DCGM exporter/ && ENVIRON["GPU"] == "" { exit }
   /- files:/ { sub(/\[.*\]/, ""); print $0 "[" ENVIRON["FILES"] "]"; next }
   { print }' "$DASHBOARDS/prometheus/prometheus.yml" >"$WORK/prometheus.yml"
 

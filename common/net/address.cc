@@ -56,6 +56,12 @@ std::string AdvertiseOpen(const std::string& address,
   return IsWildcard(HostOf(address)) ? Advertise(address, advertised) : address;
 }
 
+std::string ScrapeAddress(const std::string& address, const std::string& peer,
+                          bool here) {
+  if (!here && IsLoopback(HostOf(address))) return "";
+  return AdvertiseOpen(address, peer);
+}
+
 std::string HostOfPeer(const std::string& peer) {
   const std::string host = HostOf(peer.substr(peer.find(':') + 1));
   if (peer.starts_with("ipv4:") && IsIpv4(host)) return host;

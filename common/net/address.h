@@ -25,6 +25,12 @@ std::string Advertise(const std::string& address,
 std::string AdvertiseOpen(const std::string& address,
                           const std::string& advertised);
 
+// Where others scrape a process of which a connection comes from `peer`; empty
+// when its address leads nowhere but to its own machine, and that is not
+// `here`.
+std::string ScrapeAddress(const std::string& address, const std::string& peer,
+                          bool here);
+
 // Host of a connection's other end, as gRPC names it: "ipv4:10.0.0.1:4711",
 // "ipv6:%5B::1%5D:4711". Empty for any other.
 std::string HostOfPeer(const std::string& peer);

@@ -7,8 +7,11 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
+#include "common/base/log.h"
 #include "common/net/address.h"
+#include "common/net/socket.h"
 #include "common/rpc/status_conversion.h"
 #include "common/trace/clock.h"
 #include "gimbal/v1/control_service.grpc.pb.h"
@@ -31,14 +34,29 @@ void EchoClock(Session& session, const v1::Heartbeat& heartbeat,
   session.Send(message);
 }
 
+bool IsOfThisMachine(const std::string& host) {
+  return net::IsLoopback(host) || net::ListenOn(host + ":0").ok();
+}
+
 // A worker that listens on every address of its machine cannot say which of
-// them leads there; its connection does.
+// them leads there; its connection does. And whose port is on its loopback does
+// not know whether whoever reads its metrics is there, too.
 v1::RegisterRequest WithMetricsHost(v1::RegisterRequest request,
                                     const std::string& peer, const Core& core) {
   std::string host = net::HostOfPeer(peer);
+  const bool here = host.empty() || IsOfThisMachine(host);
   if (net::IsLoopback(host) && !core.advertise.empty()) host = core.advertise;
-  request.set_metrics_address(
-      net::AdvertiseOpen(request.metrics_address(), host));
+  const std::string address =
+      net::ScrapeAddress(request.metrics_address(), host, here);
+  if (address.empty() && !request.metrics_address().empty()) {
+    base::LogWarning(absl::StrCat(
+        "the metrics of worker ", request.name(), " at ", host, " are at ",
+        request.metrics_address(),
+        ", which only its own machine can read; they are no scrape target "
+        "(gimbal-worker --metrics-listen ",
+        host, ":0)"));
+  }
+  request.set_metrics_address(address);
   return request;
 }
 

@@ -37,6 +37,13 @@ def answers(address, query):
         return json.load(answer)["data"]["result"]
 
 
+def scrapes(address, target):
+    with urllib.request.urlopen(f"http://{address}/api/v1/targets",
+                                timeout=30) as answer:
+        targets = json.load(answer)["data"]["activeTargets"]
+    return any(target in each["scrapeUrl"] for each in targets)
+
+
 def processes_with(word):
     found = []
     for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
@@ -71,6 +78,9 @@ def test(folder):
             "the script says where Prometheus is")[1]
         eventually(lambda: len(answers(address, 'up{job="dcgm"} == 1')) == 2,
                    "both folders' targets are scraped")
+        # An exporter that cannot be there was once a target that is down.
+        has_gpu = any(pathlib.Path("/dev").glob("nvidia[0-9]*"))
+        check(scrapes(address, "127.0.0.1:9400") == has_gpu, "DCGM")
         eventually(says.exists, "Grafana starts")
         said = dict(line.split("=", 1) for line in says.read_text().splitlines())
         check(said["GIMBAL_PROMETHEUS"] == address, f"{said}")

@@ -41,6 +41,15 @@ TEST(Address, TakesTheHostOfAPeer) {
   }
 }
 
+// Prometheus was once sent to its own loopback for a worker elsewhere.
+TEST(Address, LoopbackOfAnotherMachineIsNoScrapeTarget) {
+  EXPECT_EQ(ScrapeAddress("127.0.0.1:9", "10.0.0.7", /*here=*/false), "");
+  EXPECT_EQ(ScrapeAddress("127.0.0.1:9", "10.0.0.7", /*here=*/true),
+            "127.0.0.1:9");
+  EXPECT_EQ(ScrapeAddress("0.0.0.0:9", "10.0.0.7", false), "10.0.0.7:9");
+  EXPECT_EQ(ScrapeAddress("10.1.0.7:9", "10.0.0.7", false), "10.1.0.7:9");
+}
+
 TEST(Address, KnowsWhatSaysWhomToConnectTo) {
   for (const char* address :
        {"trainer-1:7000", "10.0.0.1:1", "[::1]:65535", "localhost:80"}) {
