@@ -13,6 +13,7 @@
 
 #include "tests/support/command.h"
 #include "tests/support/environment.h"
+#include "tests/support/http_get.h"
 #include "tests/support/train_fixture.h"
 
 namespace gimbal {
@@ -180,6 +181,46 @@ TEST_F(StatusOfARun, IsWatchedOnWhileTheCoordinatorHangs) {
   EXPECT_THAT(drawn,
               AllOf(HasSubstr("no answer from the coordinator since "),
                     HasSubstr("; this was before:"), HasSubstr("stopped")));
+}
+
+// Where a stage's time goes is told in two ways; traces are checked against the
+// status (trace_run_test), which is what the metrics say.
+TEST_F(StatusOfARun, TimesAreThoseOfTheMetrics) {
+  const Environment length("GIMBAL_STAGE_SECONDS", "0.02");
+  Command train(LongRun("times"));
+  ASSERT_TRUE(WaitForRows(train, "times", 50));
+  EXPECT_EQ(Gimbal("pause", "times").exit_code, 0);
+  json status = json::object();
+  for (int i = 0; i < 300 && status.value("state", "") != "RUN_STATE_PAUSED";
+       ++i) {
+    std::this_thread::sleep_for(milliseconds(100));
+    status = json::parse(Gimbal("status", "times", {"--json"}).output);
+  }
+  ASSERT_EQ(status.value("state", ""), "RUN_STATE_PAUSED");
+  std::this_thread::sleep_for(seconds(3));  // until the last heartbeat tells
+  status = json::parse(Gimbal("status", "times", {"--json"}).output);
+  int compared = 0;
+  for (const json& worker : status.at("workers")) {
+    const std::string metrics =
+        test_support::HttpGet(worker.at("metrics_address"), "/metrics");
+    for (const json& stage : worker.at("stages")) {
+      const json& times = status.at("stages").at(stage.get<int>()).at("times");
+      for (const char* phase : {"forward", "backward", "update"}) {
+        std::smatch found;
+        const std::regex line(
+            "gimbal_stage_phase_seconds_total\\{phase=\"" + std::string(phase) +
+            "\",run=\"[^\"]*\",stage=\"" + stage.dump() + "\"\\} (\\S+)");
+        ASSERT_TRUE(std::regex_search(metrics, found, line)) << metrics;
+        const double seconds = std::stod(found[1]);
+        EXPECT_GT(seconds, 0);
+        EXPECT_NEAR(times.at(phase), seconds, 1e-6 * seconds) << phase;
+        ++compared;
+      }
+    }
+  }
+  EXPECT_EQ(compared, 4 * 3);
+  EXPECT_EQ(Gimbal("stop", "times").exit_code, 0);
+  EXPECT_EQ(train.Wait(seconds(60)).exit_code, 4);
 }
 
 TEST_F(StatusOfARun, LogsAreJsonWhenAskedFor) {
