@@ -151,12 +151,16 @@ std::optional<BrokenCombination> CheckSchedule(const v1::RunConfig& config) {
 
 std::optional<BrokenCombination> CheckPrecision(const v1::RunConfig& config) {
   const v1::PrecisionSection& precision = config.precision();
-  if (precision.compute() != v1::PRECISION_FP32) {
-    return BrokenCombination{"precision.compute",
-                             "only fp32 is supported so far"};
+  if (precision.compute() != v1::PRECISION_FP32 &&
+      precision.compute() != v1::PRECISION_BF16) {
+    return BrokenCombination{"precision.compute", "is fp32 or bf16"};
   }
   if (precision.wire() != v1::PRECISION_FP32) {
     return BrokenCombination{"precision.wire", "only fp32 is supported so far"};
+  }
+  if (precision.basis() != v1::PRECISION_FP32 &&
+      precision.basis() != v1::PRECISION_FP16) {
+    return BrokenCombination{"precision.basis", "is fp32 or fp16"};
   }
   return std::nullopt;
 }

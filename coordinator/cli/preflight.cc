@@ -52,20 +52,6 @@ std::string DefaultRunDir(const std::string& name, double unix_seconds) {
   return absl::StrCat("runs/", FolderName(name), "-", stamp);
 }
 
-// What the workers compute with. With auto a run that the device does not
-// support goes to the CPU.
-absl::StatusOr<worker::Backend> ChooseDevice(const std::string& device,
-                                             const v1::RunConfig& config) {
-  GIMBAL_ASSIGN_OR_RETURN(const worker::Backend backend,
-                          worker::ChooseBackend(device));
-  if (backend.device == "cpu") return backend;
-  const absl::Status supported =
-      worker::CheckCudaSupports(worker::ModelSpecOf(config));
-  if (supported.ok()) return backend;
-  if (device == "auto") return worker::CpuBackend();
-  return supported;
-}
-
 // The folder may be missing: then the nearest existing parent counts. `what`
 // names it, `option` is what chooses another.
 absl::Status CheckCanBeMade(const std::string& dir, const char* what,
@@ -296,8 +282,9 @@ absl::StatusOr<TrainPlan> Preflight(const TrainRequest& request,
                               rpc::FilesOf(config.cluster()))));
   GIMBAL_RETURN_IF_ERROR(plan.credentials.CheckListen(
       "cluster.listen", config.cluster().listen()));
-  GIMBAL_ASSIGN_OR_RETURN(const worker::Backend backend,
-                          ChooseDevice(request.device, config));
+  GIMBAL_ASSIGN_OR_RETURN(
+      const worker::Backend backend,
+      worker::ChooseBackendFor(request.device, worker::ModelSpecOf(config)));
   plan.device = backend.device;
   plan.gpus = plan.device == "cuda" ? worker::FindCuda().devices : 0;
   GIMBAL_ASSIGN_OR_RETURN(

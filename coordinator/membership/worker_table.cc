@@ -39,6 +39,12 @@ absl::Status WorkerTable::Register(int64_t id,
     return absl::InvalidArgumentError(
         "data_address: empty, expected the host:port of the worker's links");
   }
+  if (needs_.bf16 && !request.bf16()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "worker ", request.name(), " computes with '", request.numerics(),
+        "', which has no bf16; the run asks for it (precision.compute): start "
+        "the worker with --device cuda on a machine with a GPU"));
+  }
   if (!numerics_.empty() && request.numerics() != numerics_) {
     return absl::FailedPreconditionError(absl::StrCat(
         "worker ", request.name(), " computes with '", request.numerics(),
@@ -46,7 +52,7 @@ absl::Status WorkerTable::Register(int64_t id,
         "': their results would differ in the last bits; use machines of one "
         "kind and one build"));
   }
-  if (nccl_) GIMBAL_RETURN_IF_ERROR(CheckNccl(request));
+  if (needs_.nccl) GIMBAL_RETURN_IF_ERROR(CheckNccl(request));
   numerics_ = request.numerics();
   Worker& worker = workers_[id];
   worker.id = id;

@@ -37,13 +37,19 @@ struct Worker {
 
 class WorkerTable {
  public:
-  // `nccl`: the config asks for it.
-  explicit WorkerTable(base::Seconds lease, bool nccl = false)
-      : lease_(lease), nccl_(nccl) {}
+  // What the config asks of workers.
+  struct Needs {
+    bool nccl = false;
+    bool bf16 = false;
+  };
+  explicit WorkerTable(base::Seconds lease) : WorkerTable(lease, Needs()) {}
+  WorkerTable(base::Seconds lease, Needs needs)
+      : lease_(lease), needs_(needs) {}
 
   // Admits worker `id`, larger than every id before. The first worker decides
   // the numerics of the run; FAILED_PRECONDITION for another value,
-  // INVALID_ARGUMENT for a request without a data address. With NCCL:
+  // INVALID_ARGUMENT for a request without a data address. In bf16:
+  // FAILED_PRECONDITION for a worker that does not compute in it. With NCCL:
   // FAILED_PRECONDITION for a worker without it, UNAVAILABLE as long as another
   // worker has the same GPU, which may be one that is lost already.
   absl::Status Register(int64_t id, const v1::RegisterRequest& request,
@@ -72,7 +78,7 @@ class WorkerTable {
   absl::Status CheckNccl(const v1::RegisterRequest& request) const;
 
   base::Seconds lease_;
-  bool nccl_;
+  Needs needs_;
   std::string numerics_;  // of the run; empty until the first was admitted
   std::map<int64_t, Worker> workers_;
 };

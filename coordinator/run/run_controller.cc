@@ -20,6 +20,10 @@ base::Seconds LeaseOf(const v1::RunConfig& config) {
 }
 
 constexpr std::chrono::milliseconds kLongestTick{50};
+bool ComputesInBf16(const v1::RunConfig& config) {
+  return config.precision().compute() == v1::PRECISION_BF16;
+}
+
 // An order to trace is carried out within some heartbeats.
 constexpr base::Seconds kTraceBegins{5};
 
@@ -31,7 +35,8 @@ RunController::RunController(RunSetup setup, RunEffects& effects)
       stages_(schedule_.stages),
       effects_(effects),
       table_(LeaseOf(setup_.config),
-             setup_.config.cluster().transport() == v1::TRANSPORT_NCCL),
+             {.nccl = setup_.config.cluster().transport() == v1::TRANSPORT_NCCL,
+              .bf16 = ComputesInBf16(setup_.config)}),
       numerics_(setup_.numerics),
       stage_info_(stages_),
       slot_of_stage_(StagesOverWorkers(stages_, setup_.workers)),
@@ -103,7 +108,8 @@ absl::StatusOr<v1::RegisterResponse> RunController::Register(
   effects_.Record(
       absl::StrCat("worker ", id, " (", request.name(), ") was admitted"),
       absl::StrCat("pid ", request.pid(), ", ", request.numerics()));
-  NoteNumerics(request.numerics());
+  NoteNumerics(absl::StrCat(request.numerics(),
+                            ComputesInBf16(setup_.config) ? ", bf16" : ""));
   v1::RegisterResponse response;
   response.set_run_id(setup_.run_id);
   response.set_worker_id(id);

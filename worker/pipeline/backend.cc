@@ -47,16 +47,17 @@ CudaSearch Load(const std::string& path) {
                 " instead of ", kCudaPluginBuild)};
   }
   CudaPluginDevices found = plugin->find();
-  return {.devices = found.count,
-          .text = std::move(found.text),
-          .backend = {
-              "cuda", std::move(found.numerics),
-              [make = plugin->make_engine](const StageEngineSpec& s) {
-                const absl::Status supported = CheckCudaSupports(s.stage.model);
-                if (supported.ok()) return make(s);
-                throw std::runtime_error(std::string(supported.message()));
-              },
-              std::move(found.links)}};
+  return {
+      .devices = found.count,
+      .text = std::move(found.text),
+      .backend = {"cuda", std::move(found.numerics),
+                  [make = plugin->make_engine](const StageEngineSpec& s) {
+                    const absl::Status supported =
+                        CheckSupports("cuda", s.stage.model);
+                    if (supported.ok()) return make(s);
+                    throw std::runtime_error(std::string(supported.message()));
+                  },
+                  std::move(found.links), /*bf16=*/true}};
 }
 
 CudaSearch Search() {
@@ -73,9 +74,23 @@ constexpr int kMaxHeadDim = 128;
 constexpr int kMaxHidden = 8192;
 constexpr int kMaxOddHidden = 2048;
 
-absl::Status Refuse(const std::string& what) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      what, " does not run on CUDA in this version: use --device cpu"));
+absl::Status CheckCuda(const ModelSpec& model) {
+  const auto refuse = [&](const auto&... what) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        what..., " does not run on CUDA in this version: use --device cpu",
+        model.bf16 ? " with precision.compute: fp32" : ""));
+  };
+  const int head_dim = model.hidden / model.heads;
+  if (head_dim > kMaxHeadDim) {
+    return refuse("model.hidden / model.heads = ", head_dim, " above ",
+                  kMaxHeadDim);
+  }
+  const int pack = model.bf16 ? 8 : 4;
+  const int widest = model.hidden % pack == 0 ? kMaxHidden : kMaxOddHidden;
+  if (model.hidden > widest) {
+    return refuse("model.hidden = ", model.hidden, " above ", widest);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -117,18 +132,27 @@ absl::StatusOr<Backend> ChooseBackend(const std::string& device) {
       absl::StrCat("--device cuda: ", cuda.text, "; use --device cpu"));
 }
 
-absl::Status CheckCudaSupports(const ModelSpec& model) {
-  if (model.hidden / model.heads > kMaxHeadDim) {
-    return Refuse(absl::StrCat(
-        "model.hidden / model.heads = ", model.hidden / model.heads, " above ",
-        kMaxHeadDim));
+absl::Status CheckSupports(const std::string& device, const ModelSpec& model) {
+  if (device == "cuda") return CheckCuda(model);
+  if (!model.bf16) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "precision.compute: bf16 does not run on the CPU: use --device cuda, or "
+      "precision.compute: fp32");
+}
+
+absl::StatusOr<Backend> ChooseBackendFor(const std::string& device,
+                                         const ModelSpec& model) {
+  absl::StatusOr<Backend> backend = ChooseBackend(device);
+  if (!backend.ok()) return backend;
+  const absl::Status supported = CheckSupports(backend->device, model);
+  if (supported.ok()) return backend;
+  if (device != "auto") return supported;
+  if (backend->device == "cpu") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        supported.message(), "; --device auto: ", FindCuda().text));
   }
-  const int widest = model.hidden % 4 == 0 ? kMaxHidden : kMaxOddHidden;
-  if (model.hidden > widest) {
-    return Refuse(
-        absl::StrCat("model.hidden = ", model.hidden, " above ", widest));
-  }
-  return absl::OkStatus();
+  if (CheckSupports("cpu", model).ok()) return CpuBackend();
+  return supported;
 }
 
 }  // namespace gimbal::worker

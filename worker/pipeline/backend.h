@@ -23,6 +23,7 @@ struct Backend {
   std::string numerics;
   EngineFactory make_engine;
   DeviceLinks links;
+  bool bf16 = false;  // computes in it, too
 };
 
 // Of the host's processor.
@@ -48,8 +49,13 @@ const CudaSearch& FindCuda();
 // device. Thread-safe.
 absl::StatusOr<Backend> ChooseBackend(const std::string& device);
 
-// Whether stages of this model run on CUDA; else INVALID_ARGUMENT, with the
-// keys of the config that ask for what does not.
-absl::Status CheckCudaSupports(const ModelSpec& model);
+// Whether stages of this model run on a device, "cpu" or "cuda"; else
+// INVALID_ARGUMENT, with the keys of the config that ask for what does not.
+absl::Status CheckSupports(const std::string& device, const ModelSpec& model);
+
+// What computes stages of this model. `device` as in ChooseBackend; auto takes
+// what runs the model, CUDA before the CPU. Errors: those of both.
+absl::StatusOr<Backend> ChooseBackendFor(const std::string& device,
+                                         const ModelSpec& model);
 
 }  // namespace gimbal::worker

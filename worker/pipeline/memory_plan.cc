@@ -2,6 +2,7 @@
 
 #include "worker/model/scratch.h"
 #include "worker/model/stage.h"
+#include "worker/pipeline/cuda/cuda_layout.h"
 #include "worker/pipeline/specs.h"
 
 namespace gimbal::worker {
@@ -12,6 +13,21 @@ namespace {
 constexpr int kMessagesPerEdge = 2;
 // The last one that counts and the next.
 constexpr int kKeptSnapshots = 2;
+
+struct ActivationBytes {
+  int64_t all = 0;   // slots and what they share
+  int64_t kept = 0;  // of a slot, in a snapshot
+};
+
+// In fp32 as on the CPU; CUDA needs about as much. Only CUDA has bf16.
+ActivationBytes BytesOf(const StageSpec& spec, int slots) {
+  using Bf16 = uint16_t;
+  if (spec.model.bf16) {
+    return {CudaActivationBytes<Bf16>(spec, slots), CudaValueBytes<Bf16>(spec)};
+  }
+  const int64_t slot = Stage<float>::SlotBytes(spec);
+  return {slot * slots + Stage<float>::ScratchBytes(spec), slot};
+}
 
 }  // namespace
 
@@ -29,15 +45,14 @@ StageMemory PlanStage(const v1::RunConfig& config,
   memory.gradients = table.size() * 4;
   memory.optimizer = bytes.optimizer;
   memory.activation_slots = ActivationSlots(state.schedule, state.index);
-  memory.activations = Stage<float>::SlotBytes(spec) * memory.activation_slots +
-                       Stage<float>::ScratchBytes(spec);
+  const ActivationBytes activations = BytesOf(spec, memory.activation_slots);
+  memory.activations = activations.all;
   const int edges = (spec.first ? 0 : 1) + (spec.last ? 0 : 1);
   memory.messages =
       Rows(spec) * spec.model.hidden * 4 * kMessagesPerEdge * edges;
   memory.snapshot = bytes.snapshot;
   if (!state.schedule.stash) {
-    memory.snapshot +=
-        Stage<float>::SlotBytes(spec) * (memory.activation_slots - 1);
+    memory.snapshot += activations.kept * (memory.activation_slots - 1);
   }
   if (config.cluster().peer_snapshot_every() > 0) {
     const int holders = state.schedule.stages > 1 ? 2 : 1;

@@ -63,7 +63,8 @@ ModelSpec ModelSpecOf(const v1::RunConfig& config) {
           .activation = ActivationOf(model.activation()),
           .qkv_bias = model.qkv_bias(),
           .head_bias = model.head_bias(),
-          .init_std = model.init_std()};
+          .init_std = model.init_std(),
+          .bf16 = config.precision().compute() == v1::PRECISION_BF16};
 }
 
 ScheduleSpec ScheduleSpecOf(const v1::RunConfig& config) {

@@ -122,6 +122,60 @@ TEST_F(CudaTrain, AKilledWorkerIsReplacedAndTheNumbersStayTheSame) {
   EXPECT_EQ(Summary("killed").at("recoveries").size(), 1u);
 }
 
+// A kill in the middle changes no number of a run in bf16 either, nor does the
+// number of workers; its losses are close to those of fp32.
+TEST_F(CudaTrain, InBf16ItHasTheLossesOfFp32NearlyAndTheSameNumbersAlways) {
+  const auto more = [](std::vector<std::string> these) {
+    these.insert(these.end(),
+                 {"--set", "run.steps=25", "--set", "optimizer.name=adamw",
+                  "--set", "cluster.lease=60s"});
+    return these;
+  };
+  const std::vector<std::string> bf16 =
+      more({"--set", "precision.compute=bf16"});
+  MustTrain("fp32", On("cuda", more({})));
+  std::vector<std::string> alone = bf16;
+  alone.insert(alone.end(), {"--workers", "1"});
+  MustTrain("one", On("auto", alone));
+  Command command(TrainArguments("killed", On("cuda", bf16)));
+  ASSERT_TRUE(WaitForRows(command, "killed", 5)) << Logs("killed");
+  const std::vector<int> workers = WorkerPids("killed");
+  ASSERT_EQ(workers.size(), 4u) << Logs("killed");
+  ASSERT_EQ(kill(workers[1], SIGKILL), 0);
+  const CommandResult result = command.Wait(std::chrono::seconds(240));
+  EXPECT_EQ(result.exit_code, 0) << result.output << Logs("killed");
+  EXPECT_EQ(Difference(NumbersOf("killed"), NumbersOf("one")), "");
+  EXPECT_EQ(Summary("killed").at("recoveries").size(), 1u);
+  const std::vector<double> expected = Losses("fp32"), losses = Losses("one");
+  ASSERT_EQ(losses.size(), 25u);
+  ASSERT_EQ(expected.size(), 25u);
+  double most = 0;
+  for (size_t i = 0; i < losses.size(); ++i) {
+    most = std::max(most, std::abs(losses[i] - expected[i]) / expected[i]);
+  }
+  EXPECT_LT(most, 1e-3);
+  EXPECT_GT(most, 1e-6) << "that is fp32";
+  RecordProperty("distance", std::to_string(most));
+  EXPECT_THAT(test_support::ReadText(folder_ / "one/events.jsonl"),
+              HasSubstr(", bf16"));
+}
+
+TEST_F(CudaTrain, Bf16IsRefusedWhereThereIsNoGpu) {
+  const auto refused = [&](const std::string& device) {
+    const CommandResult result = test_support::Run(TrainArguments(
+        "refused", {"--device", device, "--set", "precision.compute=bf16"}));
+    EXPECT_EQ(result.exit_code, 2) << result.output;
+    EXPECT_EQ(Logs("refused"), "");
+    return result.output;
+  };
+  EXPECT_THAT(refused("cpu"),
+              HasSubstr("bf16 does not run on the CPU: use --device cuda, or "
+                        "precision.compute: fp32"));
+  SetGpus(0);
+  EXPECT_THAT(refused("auto"), HasSubstr("--device auto: no CUDA device"));
+  EXPECT_THAT(refused("cuda"), HasSubstr("--device cuda: no CUDA device"));
+}
+
 // Every fault that the look-alike of NCCL has, one after the other, while a run
 // goes on: each costs a recovery and changes no number.
 TEST_F(CudaTrain, NoFaultOfNcclChangesANumberOrHangs) {

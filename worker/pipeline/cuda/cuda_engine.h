@@ -9,7 +9,7 @@
 
 namespace gimbal::worker {
 
-// Requires CheckCudaSupports of the spec (worker/pipeline/backend.h). Uses
+// Requires CheckSupports of the spec (worker/pipeline/backend.h). Uses
 // device 0. Throws std::bad_alloc or std::runtime_error.
 std::unique_ptr<StageEngine> MakeCudaEngine(const StageEngineSpec& spec);
 

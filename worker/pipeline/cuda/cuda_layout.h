@@ -68,6 +68,13 @@ struct CudaWork {
   float* sums = nullptr;  // partial sums of the reductions
 };
 
+// Bytes of a slot's values: what has to be kept of a microbatch to run its
+// backward in another process.
+template <typename T>
+int64_t CudaValueBytes(const StageSpec& spec) {
+  return CudaActivations<T>::Size(spec) * 4;
+}
+
 // Of token ids: those of the microbatch and where each occurs, at the first
 // stage; targets at the last.
 inline int64_t CudaTokenCount(const StageSpec& spec) {
@@ -75,6 +82,19 @@ inline int64_t CudaTokenCount(const StageSpec& spec) {
 }
 inline int64_t CudaTargetCount(const StageSpec& spec) {
   return spec.last ? Rows(spec) : 0;
+}
+
+// Bytes of all that a stage keeps of microbatches, boundary tensors on their
+// way included, which travel as fp32.
+template <typename T>
+int64_t CudaActivationBytes(const StageSpec& spec, int slots) {
+  const int64_t boundary = Rows(spec) * spec.model.hidden;
+  const int64_t slot = CudaValueBytes<T>(spec) +
+                       4 * (CudaTokenCount(spec) + CudaTargetCount(spec));
+  // What comes, what goes unless it is fp32 already, and a gradient.
+  const int64_t ways = sizeof(T) < 4 ? 2 : 1;
+  return slots * slot + CudaWork<T>::Size(spec) * 4 + boundary * 4 * ways +
+         boundary * static_cast<int64_t>(sizeof(T));
 }
 
 }  // namespace gimbal::worker

@@ -28,7 +28,7 @@ struct CudaPlugin {
 using CudaPluginEntry = const CudaPlugin* (*)();
 
 // The number grows with every change of what crosses this interface.
-inline constexpr char kCudaPluginBuild[] = "interface 2, compiler " __VERSION__;
+inline constexpr char kCudaPluginBuild[] = "interface 3, compiler " __VERSION__;
 inline constexpr char kCudaPluginEntryName[] = "gimbal_cuda_plugin";
 
 }  // namespace gimbal::worker

@@ -68,7 +68,8 @@ const Refused kCases[] = {
     {{"pipeline.schedule=2bw", "pipeline.stages=4", "batch.accumulate=3"},
      "accumulate (3) >= stages (4)"},
     {{"pipeline.schedule=1f1b", "pipeline.stash=none"}, "is for async-1f1b"},
-    {{"precision.compute=fp16"}, "only fp32"},
+    {{"precision.compute=fp16"}, "is fp32 or bf16"},
+    {{"precision.basis=bf16"}, "is fp32 or fp16"},
     {{"precision.wire=fp16"}, "only fp32"},
     {{"optimizer.rotation.policy=adaptive",
       "optimizer.rotation.adapt_every=99"},
@@ -107,6 +108,7 @@ TEST(ValidationTest, NamesTheFileWhenTheKeyHasItsDefault) {
 
 TEST(ValidationTest, AcceptsTheBorders) {
   EXPECT_THAT(Load({"pipeline.stages=4"}), IsOk());
+  EXPECT_THAT(Load({"precision.compute=bf16"}), IsOk());
   EXPECT_THAT(Load({"pipeline.stages=2", "pipeline.split=[1,3]"}), IsOk());
   EXPECT_THAT(Load({"optimizer.schedule.warmup=100"}), IsOk());
   EXPECT_THAT(Load({"model.kv_heads=4"}), IsOk());

@@ -54,6 +54,16 @@ TEST(WorkerTable, LeasesBeginAnewButNobodyIsHeardOfByThat) {
   EXPECT_THAT(table.Expired(kStart + seconds(104)), ElementsAre(1));
 }
 
+TEST(WorkerTable, InBf16AWorkerWithoutItIsRefused) {
+  WorkerTable table(seconds(3), {.bf16 = true});
+  v1::RegisterRequest request = Request("a", "OpenBLAS");
+  EXPECT_THAT(table.Register(1, request, kStart),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("'OpenBLAS', which has no bf16")));
+  request.set_bf16(true);
+  EXPECT_THAT(table.Register(2, request, kStart), IsOk());
+}
+
 TEST(WorkerTable, WhoLeftMustRegisterAgainAndIsSomebodyNew) {
   WorkerTable table(seconds(3));
   ASSERT_THAT(table.Register(1, Request("a"), kStart), IsOk());
@@ -111,7 +121,7 @@ v1::RegisterRequest OnGpu(const std::string& name, const std::string& gpu,
 }
 
 TEST(WorkerTable, UnderNcclEveryWorkerHasItAndAGpuOfItsOwn) {
-  WorkerTable table(seconds(3), /*nccl=*/true);
+  WorkerTable table(seconds(3), {.nccl = true});
   EXPECT_THAT(table.Register(1, Request("cpu"), kStart),
               StatusIs(absl::StatusCode::kFailedPrecondition,
                        HasSubstr("computes on no GPU")));

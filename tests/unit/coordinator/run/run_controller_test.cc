@@ -226,6 +226,9 @@ TEST(RunController, AChangeOfNumericsIsADecision) {
   EXPECT_EQ(count(other, "numerics: avx2"), 1);
   EXPECT_EQ(count(other, "other numerics from update 1 on: 'avx512' before"),
             1);
+  setup.config.mutable_precision()->set_compute(v1::PRECISION_BF16);
+  request.set_bf16(true);
+  EXPECT_EQ(count(decisions_of_a_life("avx2"), "numerics: avx2, bf16"), 1);
 }
 
 TEST(RunController, ARunThatIsDoneEndsAtOnce) {
