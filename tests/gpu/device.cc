@@ -19,6 +19,13 @@ double Lanes(int major, int minor) {
   return major == 8 && minor == 0 ? 64 : 128;
 }
 
+// FLOP of a multiprocessor's tensor cores per clock (NVIDIA's papers on the
+// architectures).
+double TensorFlops(int major, int minor) {
+  if (major == 9) return 4096;
+  return major == 8 && minor == 0 ? 2048 : 0;
+}
+
 }  // namespace
 
 Device FirstDevice() {
@@ -32,6 +39,9 @@ Device FirstDevice() {
                    .clock_hz = kHzPerKhz * Attribute(cudaDevAttrClockRate)};
   device.peak_flops = device.multiprocessors *
                       Lanes(device.major, device.minor) * 2 * device.clock_hz;
+  device.peak_bf16_flops = device.multiprocessors *
+                           TensorFlops(device.major, device.minor) *
+                           device.clock_hz;
   device.peak_bytes = 2 * kHzPerKhz * Attribute(cudaDevAttrMemoryClockRate) *
                       Attribute(cudaDevAttrGlobalMemoryBusWidth) / 8;
   return device;

@@ -11,9 +11,10 @@ struct Device {
   int multiprocessors = 0;
   double clock_hz = 0;
   // Products and sums of fp32 per second outside tensor cores: lanes of all
-  // multiprocessors * 2 * clock. MFU is a share of it, because all arithmetic
-  // of the back end is fp32.
+  // multiprocessors * 2 * clock.
   double peak_flops = 0;
+  // Of bf16 in tensor cores, dense; 0: not known of this architecture.
+  double peak_bf16_flops = 0;
   double peak_bytes = 0;  // of its memory, per second: 2 * clock * bus width
 };
 

@@ -30,7 +30,8 @@ ModelSpec Tiny(ModelSpec model) {
           .heads = 2,
           .context = 8,
           .vocab = 32,
-          .mlp_hidden = 64};
+          .mlp_hidden = 64,
+          .bf16 = model.bf16};
 }
 
 // Of forward and backward, per token: 6 per weight of a product, and 6 context
@@ -107,6 +108,7 @@ class Trainer {
     return static_cast<int64_t>(tokens_.size()) * accumulate_;
   }
   double flops_per_token() const { return FlopsPerToken(table_, spec_.model); }
+  bool bf16() const { return spec_.model.bf16; }
   double loss() const { return loss_; }
 
   Phases Step() {
@@ -194,11 +196,14 @@ void PrintStep(const char* name, const Trainer& trainer, const Device& device,
                const Phases& mean, int steps) {
   const double tokens = static_cast<double>(trainer.tokens());
   const double flops = tokens * trainer.flops_per_token() / mean.sum();
+  const double peak =
+      trainer.bf16() ? device.peak_bf16_flops : device.peak_flops;
   std::printf(
-      "| %s | %lld | %d | %.1f | %.0f | %.2f | %.1f%% | %.1f%% | %.1f%% | "
+      "| %s | %s | %lld | %d | %.1f | %.0f | %.2f | %.1f%% | %.1f%% | %.1f%% | "
       "%.1f%% | %.3f |\n",
-      name, static_cast<long long>(trainer.tokens()), steps, 1e3 * mean.sum(),
-      tokens / mean.sum(), 1e-12 * flops, 100 * flops / device.peak_flops,
+      name, trainer.bf16() ? "bf16" : "fp32",
+      static_cast<long long>(trainer.tokens()), steps, 1e3 * mean.sum(),
+      tokens / mean.sum(), 1e-12 * flops, peak > 0 ? 100 * flops / peak : 0.0,
       100 * mean.forward / mean.sum(), 100 * mean.backward / mean.sum(),
       100 * mean.update / mean.sum(), trainer.loss());
 }
@@ -208,7 +213,8 @@ struct Measured {
   int64_t tokens = 0;
 };
 
-// Prints the table of AdamW's steps; nothing when the model does not fit.
+// Prints a row of the table of AdamW's steps; nothing when the model does not
+// fit.
 std::optional<Measured> MeasureSteps(const char* name, const ModelSpec& model,
                                      const Device& device,
                                      const BenchOptions& options) {
@@ -224,12 +230,8 @@ std::optional<Measured> MeasureSteps(const char* name, const ModelSpec& model,
   do {
     mean += trainer->Step();
     ++steps;
-  } while (steps < most && Now() - start < options.seconds / 2);
+  } while (steps < most && Now() - start < options.seconds / 4);
   mean /= steps;
-  std::printf(
-      "| model | tokens | steps | ms | tokens/s | TFLOP/s | MFU | forward | "
-      "backward | update | loss |\n"
-      "|---|---|---|---|---|---|---|---|---|---|---|\n");
   PrintStep(name, *trainer, device, mean, steps);
   if (!trainer->finite()) return Measured{};
   return Measured{mean, trainer->tokens()};
@@ -279,15 +281,25 @@ void MeasureRotation(const ModelSpec& model, const Measured& adamw,
 bool BenchStep(const char* name, const ModelSpec& full, const Device& device,
                const BenchOptions& options) {
   const double deadline = Now() + options.seconds;
-  const ModelSpec model = options.tiny ? Tiny(full) : full;
-  const auto measured = MeasureSteps(name, model, device, options);
-  if (!measured) {
-    std::printf("%s is left out: it does not fit into the memory.\n", name);
-    return true;
+  ModelSpec model = options.tiny ? Tiny(full) : full;
+  std::printf(
+      "| model | type | tokens | steps | ms | tokens/s | TFLOP/s | MFU | "
+      "forward | backward | update | loss |\n"
+      "|---|---|---|---|---|---|---|---|---|---|---|---|\n");
+  std::optional<Measured> measured;  // in fp32
+  for (const bool bf16 : {true, false}) {
+    model.bf16 = bf16;
+    measured = MeasureSteps(name, model, device, options);
+    if (!measured) continue;
+    if (measured->tokens == 0) {
+      std::printf("\nFAILED: a loss or weights are not finite.\n");
+      return false;
+    }
   }
-  if (measured->tokens == 0) {
-    std::printf("\nFAILED: a loss or weights are not finite.\n");
-    return false;
+  if (!measured) {
+    std::printf("\n%s in fp32 is left out: it does not fit into the memory.\n",
+                name);
+    return true;
   }
   if (options.rotation) MeasureRotation(model, *measured, deadline);
   return true;
