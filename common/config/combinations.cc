@@ -155,8 +155,10 @@ std::optional<BrokenCombination> CheckPrecision(const v1::RunConfig& config) {
       precision.compute() != v1::PRECISION_BF16) {
     return BrokenCombination{"precision.compute", "is fp32 or bf16"};
   }
-  if (precision.wire() != v1::PRECISION_FP32) {
-    return BrokenCombination{"precision.wire", "only fp32 is supported so far"};
+  if (precision.wire() == v1::PRECISION_FP16) {
+    return BrokenCombination{"precision.wire",
+                             "gradients are out of fp16's range; bf16 takes "
+                             "as little room"};
   }
   if (precision.basis() != v1::PRECISION_FP32 &&
       precision.basis() != v1::PRECISION_FP16) {

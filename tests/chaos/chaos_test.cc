@@ -53,6 +53,8 @@ const std::vector<std::vector<std::string>> kMethods = {
      "staleness.mitigation=[lr_linear, error_feedback]"},
     {"optimizer.name=nadamw", "pipeline.schedule=2bw", "batch.accumulate=4"},
     {"optimizer.name=sgd", "batch.accumulate=3"},
+    {"optimizer.name=adamw", "precision.wire=bf16", "pipeline.stash=none"},
+    {"optimizer.name=basis_rotation", "precision.wire=int8"},
     {"optimizer.name=basis_rotation", "pipeline.schedule=1f1b",
      "batch.accumulate=4"},
     {"optimizer.name=adamw", "pipeline.schedule=gpipe", "batch.accumulate=2"},

@@ -127,7 +127,8 @@ class LocalPipeline {
                                 .update = {.optimizer = options_.optimizer,
                                            .lr = options_.lr,
                                            .clip = options_.clip,
-                                           .mitigation = options_.mitigation}},
+                                           .mitigation = options_.mitigation},
+                                .wire = options_.wire},
                        .engine = options_.engine,
                        .eval_batches = options_.eval_batches,
                        .train = &train_,
@@ -203,7 +204,8 @@ class LocalPipeline {
   EdgeSpec SpecOf(int edge) const {
     return {{.run = 1, .generation = 1, .edge = edge},
             int64_t{options_.microbatch} * options_.model.context,
-            options_.model.hidden};
+            options_.model.hidden,
+            options_.wire};
   }
 
   std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>> TcpPair(

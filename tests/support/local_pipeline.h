@@ -36,6 +36,7 @@ struct PipelineOptions {
   worker::LrSpec lr{.peak = 1e-2, .warmup = 3, .steps = 20};
   double clip = 1.0;
   worker::MitigationSpec mitigation;
+  compute::WireFormat wire = compute::WireFormat::kFp32;
   worker::EngineFactory engine = worker::MakeCpuEngine;
   worker::DeviceLinks links;  // of the engine's back end
   int refresh_period = 5;

@@ -12,6 +12,7 @@
 #include "common/base/status_macros.h"
 #include "worker/pipeline/link_choice.h"
 #include "worker/pipeline/memory_plan.h"
+#include "worker/pipeline/specs.h"
 #include "worker/transport/inprocess_link.h"
 
 namespace gimbal::worker {
@@ -69,7 +70,8 @@ EdgeSpec Edges::SpecOf(int64_t generation, int edge) const {
                    .generation = generation,
                    .edge = edge},
       .rows = int64_t{config.batch().microbatch()} * config.model().context(),
-      .cols = config.model().hidden()};
+      .cols = config.model().hidden(),
+      .wire = WireFormatOf(config)};
 }
 
 absl::Status Edges::Connect(int64_t generation) {

@@ -76,7 +76,8 @@ class Stage {
   const T* logits(const ActivationSlot<T>& slot) const;
 
   // Adds this microbatch's parameter gradients to `grads` (an arena) and, when
-  // `dinput` is not null, writes the gradient of the input, [B*T, C]. The last
+  // `dinput` is not null, writes the gradient of the input, [B*T, C], perhaps
+  // over `doutput`. The last
   // stage ignores `doutput` and starts from loss * loss_scale; the others
   // ignore `loss_scale`, because it came with `doutput`.
   void Backward(const T* weights, const T* doutput, double loss_scale,

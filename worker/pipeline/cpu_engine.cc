@@ -6,6 +6,7 @@
 
 #include "worker/compute/aligned_buffer.h"
 #include "worker/compute/isa.h"
+#include "worker/model/scratch.h"
 #include "worker/optim/kernels.h"
 
 namespace gimbal::worker {
@@ -15,8 +16,14 @@ class CpuEngine final : public StageEngine {
  public:
   explicit CpuEngine(const StageEngineSpec& spec)
       : spec_(spec.stage),
+        wire_(spec.wire),
         table_(ParameterTable::ForStage(spec.stage)),
-        update_(spec.update, table_) {}
+        update_(spec.update, table_) {
+    if (wire_ != compute::WireFormat::kFp32) {
+      boundary_ =
+          compute::AlignedBuffer<float>(Rows(spec_) * spec_.model.hidden);
+    }
+  }
 
   float* Allocate(int64_t size) override {
     return arenas_.emplace_back(size).data();
@@ -40,7 +47,7 @@ class CpuEngine final : public StageEngine {
     for (int i = 0; i < count; ++i) slots_.push_back(stage_->NewSlot());
   }
   int64_t activation_bytes() const override {
-    return stage_->scratch_bytes() +
+    return stage_->scratch_bytes() + boundary_.bytes() +
            stage_->slot_bytes() * static_cast<int64_t>(slots_.size());
   }
   std::span<float> values(int slot) override {
@@ -49,17 +56,28 @@ class CpuEngine final : public StageEngine {
   void SetTokens(std::span<const int32_t> host, int slot) override {
     stage_->SetTokens(host, SlotAt(slot));
   }
-  void Forward(const float* weights, const StageInput<float>& input,
+  void Forward(const float* weights, const EngineInput& input,
                int slot) override {
-    stage_->Forward(weights, input, SlotAt(slot));
+    stage_->Forward(weights,
+                    {.tokens = input.tokens,
+                     .targets = input.targets,
+                     .hidden = Decoded(input.hidden)},
+                    SlotAt(slot));
   }
-  void ReadOutput(int slot, float* host) override {
-    std::copy_n(stage_->output(*SlotAt(slot)), stage_->boundary_size(), host);
+  void ReadOutput(int slot, std::byte* boundary) override {
+    Encode(stage_->output(*SlotAt(slot)), boundary);
   }
   double Loss(int slot) override { return stage_->loss(*SlotAt(slot)); }
-  void Backward(const float* weights, const float* doutput, double loss_scale,
-                int slot, float* grads, float* dinput) override {
-    stage_->Backward(weights, doutput, loss_scale, SlotAt(slot), grads, dinput);
+  void Backward(const float* weights, const std::byte* doutput,
+                double loss_scale, int slot, float* grads,
+                std::byte* dinput) override {
+    // It writes its gradient when it has done with the one that came.
+    float* out = wire_ == compute::WireFormat::kFp32 || dinput == nullptr
+                     ? reinterpret_cast<float*>(dinput)
+                     : boundary_.data();
+    stage_->Backward(weights, Decoded(doutput), loss_scale, SlotAt(slot), grads,
+                     out);
+    if (out == boundary_.data() && dinput != nullptr) Encode(out, dinput);
   }
 
   std::vector<double> LayerSquareSums(const float* grads) override {
@@ -86,14 +104,29 @@ class CpuEngine final : public StageEngine {
   }
 
  private:
+  // Boundary tensors of fp32 are used where they lie.
+  const float* Decoded(const std::byte* boundary) {
+    if (boundary == nullptr || wire_ == compute::WireFormat::kFp32) {
+      return reinterpret_cast<const float*>(boundary);
+    }
+    compute::DecodeWire(wire_, Rows(spec_), spec_.model.hidden, boundary,
+                        boundary_.data());
+    return boundary_.data();
+  }
+  void Encode(const float* x, std::byte* boundary) const {
+    compute::EncodeWire(wire_, Rows(spec_), spec_.model.hidden, x, boundary);
+  }
+
   ActivationSlot<float>* SlotAt(int slot) {
     return slots_[static_cast<size_t>(slot)].get();
   }
 
   const StageSpec spec_;
+  const compute::WireFormat wire_;
   const ParameterTable table_;
   StageUpdate update_;
   std::list<compute::AlignedBuffer<float>> arenas_;
+  compute::AlignedBuffer<float> boundary_;  // decoded, unless it is fp32
   std::unique_ptr<Stage<float>> stage_;
   std::vector<Stage<float>::SlotPtr> slots_;
 };

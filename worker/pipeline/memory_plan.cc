@@ -48,8 +48,12 @@ StageMemory PlanStage(const v1::RunConfig& config,
   const ActivationBytes activations = BytesOf(spec, memory.activation_slots);
   memory.activations = activations.all;
   const int edges = (spec.first ? 0 : 1) + (spec.last ? 0 : 1);
+  const int64_t rows = Rows(spec), cols = spec.model.hidden;
   memory.messages =
-      Rows(spec) * spec.model.hidden * 4 * kMessagesPerEdge * edges;
+      compute::WireBytes(state.wire, rows, cols) * kMessagesPerEdge * edges;
+  if (state.wire != compute::WireFormat::kFp32) {
+    memory.activations += rows * cols * 4;  // decoded
+  }
   memory.snapshot = bytes.snapshot;
   if (!state.schedule.stash) {
     memory.snapshot += activations.kept * (memory.activation_slots - 1);

@@ -167,6 +167,17 @@ DataFormat DataFormatOf(const v1::RunConfig& config) {
                                                         : DataFormat::kTokens;
 }
 
+compute::WireFormat WireFormatOf(const v1::RunConfig& config) {
+  switch (config.precision().wire()) {
+    case v1::PRECISION_BF16:
+      return compute::WireFormat::kBf16;
+    case v1::PRECISION_INT8:
+      return compute::WireFormat::kInt8;
+    default:
+      return compute::WireFormat::kFp32;
+  }
+}
+
 StageSpec StageSpecOf(const v1::RunConfig& config,
                       const v1::StagePlacement& placement) {
   return {.model = ModelSpecOf(config),
@@ -185,7 +196,8 @@ StageStateSpec StageStateSpecOf(const v1::RunConfig& config,
           .update = {.optimizer = OptimizerSpecOf(config),
                      .lr = LrSpecOf(config),
                      .clip = config.optimizer().clip(),
-                     .mitigation = MitigationSpecOf(config)}};
+                     .mitigation = MitigationSpecOf(config)},
+          .wire = WireFormatOf(config)};
 }
 
 StageSpec WholeModelOf(const v1::RunConfig& config, int microbatch) {

@@ -26,6 +26,8 @@ LrSpec LrSpecOf(const v1::RunConfig& config);
 DataFormat DataFormatOf(const v1::RunConfig& config);
 
 // The part of the model that a placement names.
+compute::WireFormat WireFormatOf(const v1::RunConfig& config);
+
 StageSpec StageSpecOf(const v1::RunConfig& config,
                       const v1::StagePlacement& placement);
 StageStateSpec StageStateSpecOf(const v1::RunConfig& config,

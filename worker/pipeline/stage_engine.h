@@ -5,9 +5,9 @@
 // Arenas (laid out by the parameter table), slots and the state of the update
 // rule lie in the engine's memory, which may be a device's: their addresses are
 // names, to be read and written through the engine alone. `host` is the
-// caller's own memory, and a boundary tensor lies in that of a link, which is
-// the host's or DeviceLinks::tensors of the back end; the engine has done with
-// both when a call returns.
+// caller's own memory, and a boundary tensor lies, as the spec's `wire` writes
+// it, in that of a link, which is the host's or DeviceLinks::tensors of the
+// back end; the engine has done with both when a call returns.
 //
 // One virtual call per microbatch, update or tensor, none per element.
 //
@@ -16,6 +16,7 @@
 // time makes it and uses it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -24,6 +25,7 @@
 #include <vector>
 
 #include "worker/compute/memory.h"
+#include "worker/compute/wire.h"
 #include "worker/model/stage.h"
 #include "worker/optim/stage_update.h"
 
@@ -32,6 +34,14 @@ namespace gimbal::worker {
 struct StageEngineSpec {
   StageSpec stage;
   StageUpdateSpec update;
+  compute::WireFormat wire = compute::WireFormat::kFp32;
+};
+
+// As StageInput, with `hidden` as it came.
+struct EngineInput {
+  std::span<const int32_t> tokens;
+  std::span<const int32_t> targets;
+  const std::byte* hidden = nullptr;
 };
 
 class StageEngine {
@@ -58,16 +68,16 @@ class StageEngine {
   virtual std::span<float> values(int slot) = 0;
   virtual void SetTokens(std::span<const int32_t> host, int slot) = 0;
   // Tokens and targets are the host's, hidden is a boundary tensor.
-  virtual void Forward(const float* weights, const StageInput<float>& input,
+  virtual void Forward(const float* weights, const EngineInput& input,
                        int slot) = 0;
   // What Forward left in the slot: the output [B*T, C], or at the last stage
   // the loss.
-  virtual void ReadOutput(int slot, float* boundary) = 0;
+  virtual void ReadOutput(int slot, std::byte* boundary) = 0;
   virtual double Loss(int slot) = 0;
   // `doutput` and `dinput` are boundary tensors.
-  virtual void Backward(const float* weights, const float* doutput,
+  virtual void Backward(const float* weights, const std::byte* doutput,
                         double loss_scale, int slot, float* grads,
-                        float* dinput) = 0;
+                        std::byte* dinput) = 0;
 
   // The update rule, as worker/optim/stage_update.h.
   virtual std::vector<double> LayerSquareSums(const float* grads) = 0;

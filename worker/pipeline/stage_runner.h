@@ -145,7 +145,7 @@ class StageRunner {
   // Input of a forward: tokens, or the message of the stage before; targets at
   // the last stage. Nothing when it has not arrived.
   struct Input {
-    StageInput<float> tensors;
+    EngineInput tensors;
     uint64_t samples = 0;
     std::optional<Message> message;
   };
@@ -153,6 +153,9 @@ class StageRunner {
                                                  const BatchSampler* data,
                                                  int64_t microbatch,
                                                  int64_t index, int part);
+  // A message with room for a boundary tensor.
+  static Message NewTensor(Link* link, MessageKind kind, int64_t index,
+                           uint64_t samples);
   void SendOutput(MessageKind kind, int slot, uint64_t samples, int64_t index,
                   int part);
   // `begin`: when the message's payload began to be copied.
@@ -174,7 +177,6 @@ class StageRunner {
                             static_cast<int64_t>(in_flight_.size()));
   }
   // Bytes of a boundary tensor.
-  int64_t BoundaryBytes() const;
 
   // Waits until a computation that began at `begin` has taken this share of
   // microbatch_seconds.

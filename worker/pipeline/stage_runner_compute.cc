@@ -22,8 +22,7 @@ absl::StatusOr<std::optional<StageRunner::Input>> StageRunner::TakeInput(
   } else {
     input.message = Take(up_, kind, index, part);
     if (!input.message) return std::optional<Input>();
-    input.tensors.hidden =
-        reinterpret_cast<const float*>(input.message->payload.data());
+    input.tensors.hidden = input.message->payload.data();
     input.samples = input.message->header.samples;
   }
   if (last()) {
@@ -39,23 +38,26 @@ absl::StatusOr<std::optional<StageRunner::Input>> StageRunner::TakeInput(
   return std::optional<Input>(std::move(input));
 }
 
-int64_t StageRunner::BoundaryBytes() const {
-  const StageSpec& spec = options_.spec.stage;
-  return int64_t{spec.microbatch} * spec.model.context * spec.model.hidden * 4;
+Message StageRunner::NewTensor(Link* link, MessageKind kind, int64_t index,
+                               uint64_t samples) {
+  const EdgeSpec& edge = link->spec();
+  Message message;
+  message.header.kind = kind;
+  message.header.type = TypeOf(edge.wire);
+  message.header.index = index;
+  message.header.samples = samples;
+  message.header.rows = edge.rows;
+  message.header.cols = edge.cols;
+  message.payload = link->TakeBuffer(edge.payload_capacity());
+  return message;
 }
 
 void StageRunner::SendOutput(MessageKind kind, int slot, uint64_t samples,
                              int64_t index, int part) {
   const base::SteadyTime begin = base::Clock::Real().Now();
-  Message message;
-  message.header.kind = kind;
-  message.header.index = index;
+  Message message = NewTensor(down_, kind, index, samples);
   message.header.part = part;
-  message.header.samples = samples;
-  message.header.rows = down_->spec().rows;
-  message.header.cols = down_->spec().cols;
-  message.payload = down_->TakeBuffer(BoundaryBytes());
-  engine_.ReadOutput(slot, reinterpret_cast<float*>(message.payload.data()));
+  engine_.ReadOutput(slot, message.payload.data());
   Send(down_, std::move(message), begin);
 }
 
@@ -146,14 +148,14 @@ absl::StatusOr<bool> StageRunner::RunBackward(const Action& action) {
   const int slot = SlotOf(j);
   InFlight& flight = in_flight_[static_cast<size_t>(slot)];
   std::optional<Message> received;
-  const float* doutput = nullptr;
+  const std::byte* doutput = nullptr;
   if (down_ != nullptr) {
     received = Take(down_, MessageKind::kBackward, j);
     if (!received) {
       return Blocked(down_, absl::StrCat("waits for backward ", j,
                                          " from stage ", index() + 1));
     }
-    doutput = reinterpret_cast<const float*>(received->payload.data());
+    doutput = received->payload.data();
   }
   if (flight.microbatch != j || flight.version != action.version ||
       (received && received->header.samples != flight.samples)) {
@@ -166,14 +168,13 @@ absl::StatusOr<bool> StageRunner::RunBackward(const Action& action) {
     engine_.Zero(state_.table().size(), grads_);
   }
   Message message;
-  float* dinput = nullptr;
   if (up_ != nullptr) {
-    message.payload = up_->TakeBuffer(BoundaryBytes());
-    dinput = reinterpret_cast<float*>(message.payload.data());
+    message = NewTensor(up_, MessageKind::kBackward, j, flight.samples);
   }
   const base::SteadyTime begin = base::Clock::Real().Now();
   engine_.Backward(state_.BackwardWeights(action.version), doutput,
-                   1.0 / schedule().accumulate, slot, grads_, dinput);
+                   1.0 / schedule().accumulate, slot, grads_,
+                   up_ != nullptr ? message.payload.data() : nullptr);
   Stretch(begin, 2.0 / 3);
   if (j / schedule().accumulate + 1 == options_.poisoned_update) {
     const float nan = std::numeric_limits<float>::quiet_NaN();
@@ -181,11 +182,6 @@ absl::StatusOr<bool> StageRunner::RunBackward(const Action& action) {
   }
   staleness_ = std::max(staleness_, state_.stash().newest() - flight.version);
   if (up_ != nullptr) {
-    message.header.kind = MessageKind::kBackward;
-    message.header.index = j;
-    message.header.samples = flight.samples;
-    message.header.rows = up_->spec().rows;
-    message.header.cols = up_->spec().cols;
     Send(up_, std::move(message), base::Clock::Real().Now());
   }
   flight.microbatch = -1;

@@ -23,7 +23,7 @@ StageState::StageState(const StageStateSpec& spec,
     : spec_(spec),
       table_(ParameterTable::ForStage(spec.stage)),
       needs_(UpdateSpecOf(spec)),
-      engine_(make_engine({spec.stage, UpdateSpecOf(spec)})),
+      engine_(make_engine({spec.stage, UpdateSpecOf(spec), spec.wire})),
       stash_(engine_->AllocateWeights(
                  WeightStash::Size(table_.size(), VersionsOf(spec, needs_))),
              table_.size(), VersionsOf(spec, needs_)) {

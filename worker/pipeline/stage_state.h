@@ -27,6 +27,7 @@ struct StageStateSpec {
   int index = 0;
   // `delay` is set from the schedule.
   StageUpdateSpec update;
+  compute::WireFormat wire = compute::WireFormat::kFp32;
 };
 
 class StageState {

@@ -25,7 +25,33 @@ const char* Name(MessageKind kind) {
   return nullptr;
 }
 
+const char* Name(MessageHeader::Type type) {
+  switch (type) {
+    case MessageHeader::Type::kFp32:
+      return "fp32";
+    case MessageHeader::Type::kFp64:
+      return "fp64";
+    case MessageHeader::Type::kBf16:
+      return "bf16";
+    case MessageHeader::Type::kInt8:
+      return "int8";
+  }
+  return "unknown type";
+}
+
 }  // namespace
+
+MessageHeader::Type TypeOf(compute::WireFormat wire) {
+  switch (wire) {
+    case compute::WireFormat::kBf16:
+      return MessageHeader::Type::kBf16;
+    case compute::WireFormat::kInt8:
+      return MessageHeader::Type::kInt8;
+    case compute::WireFormat::kFp32:
+      break;
+  }
+  return MessageHeader::Type::kFp32;
+}
 
 Positions Positions::AtCut(int64_t update, int accumulate) {
   constexpr int64_t kEveryPart = std::numeric_limits<int32_t>::max();
@@ -74,21 +100,35 @@ absl::Status CheckHeader(const MessageHeader& header, const EdgeSpec& edge) {
   }
   const bool tensor = IsTensor(header.kind);
   const bool norm = !tensor && header.kind != MessageKind::kRoom;
-  const auto type =
-      norm ? MessageHeader::Type::kFp64 : MessageHeader::Type::kFp32;
+  const auto type = tensor ? TypeOf(edge.wire)
+                    : norm ? MessageHeader::Type::kFp64
+                           : MessageHeader::Type::kFp32;
   const int64_t rows = tensor ? edge.rows : norm ? 1 : 0;
   const int64_t cols = tensor ? edge.cols : norm ? 1 : 0;
   if (header.type != type || header.rows != rows || header.cols != cols) {
     return refuse(absl::StrCat("wrong shape or type; expected ", rows, " x ",
-                               cols, norm ? " fp64" : " fp32"));
+                               cols, " ", Name(type), ", got ",
+                               Name(header.type)));
   }
   if (header.index < 0 || header.part < 0) return refuse("negative index");
   return absl::OkStatus();
 }
 
 int64_t PayloadBytes(const MessageHeader& header) {
-  return header.rows * header.cols *
-         (header.type == MessageHeader::Type::kFp64 ? 8 : 4);
+  const auto bytes = [&](compute::WireFormat wire) {
+    return compute::WireBytes(wire, header.rows, header.cols);
+  };
+  switch (header.type) {
+    case MessageHeader::Type::kFp64:
+      return header.rows * header.cols * 8;
+    case MessageHeader::Type::kBf16:
+      return bytes(compute::WireFormat::kBf16);
+    case MessageHeader::Type::kInt8:
+      return bytes(compute::WireFormat::kInt8);
+    case MessageHeader::Type::kFp32:
+      break;
+  }
+  return bytes(compute::WireFormat::kFp32);
 }
 
 }  // namespace gimbal::worker

@@ -8,13 +8,14 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "worker/compute/wire.h"
 #include "worker/transport/buffer_pool.h"
 
 namespace gimbal::worker {
 
 enum class MessageKind : uint8_t {
-  kForward = 1,    // activations of microbatch `index`, fp32 [B*T, C]
-  kBackward = 2,   // their gradient, fp32 [B*T, C]
+  kForward = 1,    // activations of microbatch `index`, [B*T, C]
+  kBackward = 2,   // their gradient, [B*T, C]
   kEvaluate = 3,   // activations of batch `part` of evaluation `index`
   kNormPart = 4,   // sum of squares of update `index` over stages > e, fp64 [1]
   kNormTotal = 5,  // over all stages, fp64 [1]
@@ -68,7 +69,7 @@ class Positions {
 struct MessageHeader {
   static constexpr uint32_t kMagic = 0x4c424d47;  // "GMBL"
   static constexpr uint16_t kVersion = 2;
-  enum class Type : uint8_t { kFp32 = 1, kFp64 = 2 };
+  enum class Type : uint8_t { kFp32 = 1, kFp64 = 2, kBf16 = 3, kInt8 = 4 };
 
   uint32_t magic = kMagic;
   uint16_t version = kVersion;
@@ -98,11 +99,16 @@ struct EdgeSpec {
   EdgeIdentity identity;
   int64_t rows = 0;  // of a boundary tensor: B*T
   int64_t cols = 0;  // C
+  compute::WireFormat wire = compute::WireFormat::kFp32;  // of such a tensor
   // Boundary tensors go through channels (worker/transport/payload_channel.h).
   bool channels = false;
 
-  int64_t payload_capacity() const { return rows * cols * 4; }
+  int64_t payload_capacity() const {
+    return compute::WireBytes(wire, rows, cols);
+  }
 };
+
+MessageHeader::Type TypeOf(compute::WireFormat wire);
 
 // Bytes of payload the header announces, or why the header does not belong on
 // this edge.

@@ -204,6 +204,29 @@ TEST(GoingOver, WithTwoVersions) {
   ExpectGoesOver(OptionsOf({ScheduleKind::k2BW, 4, 4}));
 }
 
+// What is rounded on its way is rounded also where it stays in the process.
+TEST(EveryWire, HoldsTheContract) {
+  const PipelineOptions exact = OptionsOf({ScheduleKind::kAsync1F1B, 4, 1});
+  const PipelineResult fp32 = RunPipeline(exact);
+  for (const auto& [wire, near] :
+       {std::pair(compute::WireFormat::kBf16, 0.02),
+        std::pair(compute::WireFormat::kInt8, 0.05)}) {
+    for (const bool stash : {true, false}) {
+      PipelineOptions options = exact;
+      options.wire = wire;
+      options.schedule.stash = stash;
+      ExpectContract(options);
+    }
+    PipelineOptions options = exact;
+    options.wire = wire;
+    const PipelineResult rounded = RunPipeline(options);
+    for (const auto& [update, loss] : fp32.losses) {
+      EXPECT_NE(rounded.losses.at(update), loss) << update;
+      EXPECT_NEAR(rounded.losses.at(update), loss, near * loss) << update;
+    }
+  }
+}
+
 class EveryOptimizer
     : public ::testing::TestWithParam<test_support::NamedOptimizer> {};
 

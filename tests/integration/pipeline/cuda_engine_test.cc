@@ -117,6 +117,34 @@ TEST(CudaEngine, HasTheCpusLossesWithRotation) {
   }
 }
 
+// A number between two whole ones may go to either on another device.
+TEST(CudaEngine, HasTheCpusLossesWithEveryWire) {
+  for (const auto& [wire, tolerance] :
+       {std::pair(compute::WireFormat::kBf16, 1e-3),
+        std::pair(compute::WireFormat::kInt8, 1e-2)}) {
+    PipelineOptions options = Options(ScheduleKind::kAsync1F1B, 4, 1);
+    options.model.hidden = 10;  // rows in no packs
+    options.wire = wire;
+    ExpectCpuLosses(options, tolerance);
+    const PipelineResult one = RunWell(options);
+    options.workers = 4;
+    EXPECT_TRUE(RunWell(options).SameNumbers(one));
+  }
+}
+
+// What is computed in bf16 travels in bf16 as it is.
+TEST(CudaEngine, TheWireOfBf16ChangesNoNumberOfBf16) {
+  PipelineOptions options = Options(ScheduleKind::kAsync1F1B, 4, 2);
+  options.model.bf16 = true;
+  const PipelineResult fp32 = RunWell(options);
+  options.wire = compute::WireFormat::kBf16;
+  EXPECT_TRUE(RunWell(options).SameNumbers(fp32));
+  options.wire = compute::WireFormat::kInt8;
+  const PipelineResult int8 = RunWell(options);
+  EXPECT_FALSE(int8.SameNumbers(fp32));
+  EXPECT_LE(Distance(int8, fp32), 0.05);
+}
+
 class CudaEngineIn : public testing::TestWithParam<bool> {};
 INSTANTIATE_TEST_SUITE_P(Precisions, CudaEngineIn, testing::Bool(),
                          [](const auto& bf16) {

@@ -10,7 +10,8 @@ set(GIMBAL_CUDA_KERNELS
   worker/compute/cuda/layer_norm.cu
   worker/compute/cuda/matrices.cu
   worker/compute/cuda/reduce.cu
-  worker/compute/cuda/update.cu)
+  worker/compute/cuda/update.cu
+  worker/compute/cuda/wire.cu)
 set(GIMBAL_CUDA_SOURCES
   worker/compute/cuda/gemm.cc
   worker/compute/cuda/graphs.cc

@@ -10,6 +10,7 @@
 #include "worker/compute/cuda/memory.h"
 #include "worker/compute/cuda/range.h"
 #include "worker/compute/cuda/reduce.h"
+#include "worker/compute/cuda/wire.h"
 #include "worker/model/scratch.h"
 #include "worker/pipeline/cuda/cuda_model.h"
 #include "worker/pipeline/cuda/cuda_update.h"
@@ -60,13 +61,17 @@ class CudaEngine final : public StageEngine {
  public:
   explicit CudaEngine(const StageEngineSpec& spec)
       : spec_(spec.stage),
+        wire_(spec.wire),
         table_(ParameterTable::ForStage(spec.stage)),
         ranges_(table_),
         model_(spec.stage, table_, compute_.get(), gemm_),
         versions_(table_, compute_.get()),
         update_(spec.update, table_, compute_.get(), gemm_),
-        incoming_(Rows(spec_) * spec_.model.hidden),
-        outgoing_(kConverts ? Rows(spec_) * spec_.model.hidden : 0),
+        incoming_(BoundaryBytes()),
+        outgoing_(Encodes() ? BoundaryBytes() : 0),
+        plain_(kConverts && wire_ == compute::WireFormat::kInt8
+                   ? Rows(spec_) * spec_.model.hidden
+                   : 0),
         residual_(Rows(spec_) * spec_.model.hidden),
         range_ends_(2 * ranges_.count()),
         sums_((1 + cuda::kReduceScratch) * ranges_.count()),
@@ -117,7 +122,7 @@ class CudaEngine final : public StageEngine {
   int64_t activation_bytes() const override {
     int64_t bytes = model_.scratch_bytes() +
                     static_cast<int64_t>(incoming_.bytes() + outgoing_.bytes() +
-                                         residual_.bytes());
+                                         plain_.bytes() + residual_.bytes());
     for (const Slot& slot : slots_) {
       bytes += static_cast<int64_t>(slot.memory.bytes() + slot.ids.bytes() +
                                     slot.targets.bytes());
@@ -132,7 +137,7 @@ class CudaEngine final : public StageEngine {
     model_.SetTokens(host.data(), SlotAt(slot));
   }
 
-  void Forward(const float* weights, const StageInput<float>& input,
+  void Forward(const float* weights, const EngineInput& input,
                int slot) override {
     const cuda::Range range("forward");
     Slot& s = SlotAt(slot);
@@ -150,9 +155,9 @@ class CudaEngine final : public StageEngine {
                 [&] { model_.Forward(version, s, loss_.data()); });
     if (!spec_.first) arrived_.Wait();
   }
-  void ReadOutput(int slot, float* host) override {
+  void ReadOutput(int slot, std::byte* boundary) override {
     const cuda::Range range("send");
-    Take(SlotAt(slot).act.output, host);
+    Take(SlotAt(slot).act.output, boundary);
   }
   // Of the last Forward: its slot does not matter, one loss is asked for before
   // the next one is made.
@@ -161,8 +166,9 @@ class CudaEngine final : public StageEngine {
     CopyNow(&sum, loss_.data(), sizeof sum, cudaMemcpyDeviceToHost);
     return sum / static_cast<double>(Rows(spec_));
   }
-  void Backward(const float* weights, const float* doutput, double loss_scale,
-                int slot, float* grads, float* dinput) override {
+  void Backward(const float* weights, const std::byte* doutput,
+                double loss_scale, int slot, float* grads,
+                std::byte* dinput) override {
     const cuda::Range range("backward");
     if (!spec_.last) Bring(doutput, residual_.data());
     Slot& s = SlotAt(slot);
@@ -247,38 +253,85 @@ class CudaEngine final : public StageEngine {
   // A boundary tensor from a link's memory to where the computing stream goes
   // on with it. The transfer runs beside what that stream still does;
   // `arrived_` says when the link's memory may be given up.
-  void Bring(const float* from, T* to) {
+  void Bring(const std::byte* from, T* to) {
     consumed_.Delay(receive_);
     GIMBAL_CUDA_CHECK(cudaMemcpyAsync(incoming_.data(), from, incoming_.bytes(),
                                       cudaMemcpyDefault, receive_.get()));
     arrived_.Record(receive_);
     arrived_.Delay(compute_);
-    if constexpr (kConverts) {
-      cuda::ToBf16(compute_.get(), incoming_.size(), incoming_.data(), to);
-    } else {
-      Copy(incoming_.data(), incoming_.size(), to);
-    }
+    Decode(to);
     consumed_.Record(compute_);
   }
 
   // A boundary tensor that has been computed, to a link's memory.
-  void Take(const T* computed, float* to) {
-    const float* from = nullptr;
-    if constexpr (kConverts) {
-      cuda::FromBf16(compute_.get(), outgoing_.size(), computed,
-                     outgoing_.data());
-      from = outgoing_.data();
-    } else {
-      from = computed;
+  void Take(const T* from, std::byte* to) {
+    const void* encoded = from;
+    if (Encodes()) {
+      Encode(from);
+      encoded = outgoing_.data();
     }
     computed_.Record(compute_);
     computed_.Delay(send_);
-    GIMBAL_CUDA_CHECK(cudaMemcpyAsync(to, from, incoming_.bytes(),
+    GIMBAL_CUDA_CHECK(cudaMemcpyAsync(to, encoded, incoming_.bytes(),
                                       cudaMemcpyDefault, send_.get()));
     send_.Wait();
   }
 
+  // Whether boundary tensors are fp32 between what is computed and the wire.
+  bool Converts() const {
+    return kConverts && wire_ != compute::WireFormat::kBf16;
+  }
+  // Whether they travel in another form than they are computed in.
+  bool Encodes() const {
+    return kConverts ? Converts() : wire_ != compute::WireFormat::kFp32;
+  }
+  // From `incoming_`, and to `outgoing_`.
+  void Decode(T* to) {
+    const int64_t rows = Rows(spec_), cols = spec_.model.hidden;
+    if constexpr (kConverts) {
+      if (Converts()) {
+        const float* const plain = Plain(incoming_.data());
+        if (plain == plain_.data()) {
+          cuda::DecodeWire(compute_.get(), wire_, rows, cols, incoming_.data(),
+                           plain_.data());
+        }
+        cuda::ToBf16(compute_.get(), rows * cols, plain, to);
+      } else {
+        GIMBAL_CUDA_CHECK(
+            cudaMemcpyAsync(to, incoming_.data(), incoming_.bytes(),
+                            cudaMemcpyDeviceToDevice, compute_.get()));
+      }
+    } else {
+      cuda::DecodeWire(compute_.get(), wire_, rows, cols, incoming_.data(), to);
+    }
+  }
+  void Encode(const T* from) {
+    const int64_t rows = Rows(spec_), cols = spec_.model.hidden;
+    if constexpr (kConverts) {
+      float* const plain = Plain(outgoing_.data());
+      cuda::FromBf16(compute_.get(), rows * cols, from, plain);
+      if (plain == plain_.data()) {
+        cuda::EncodeWire(compute_.get(), wire_, rows, cols, plain,
+                         outgoing_.data());
+      }
+    } else {
+      cuda::EncodeWire(compute_.get(), wire_, rows, cols, from,
+                       outgoing_.data());
+    }
+  }
+  // Where the fp32 of a boundary tensor lies that is computed in bf16.
+  float* Plain(std::byte* as_it_travels) {
+    return wire_ == compute::WireFormat::kFp32
+               ? reinterpret_cast<float*>(as_it_travels)
+               : plain_.data();
+  }
+
+  int64_t BoundaryBytes() const {
+    return compute::WireBytes(wire_, Rows(spec_), spec_.model.hidden);
+  }
+
   const StageSpec spec_;
+  const compute::WireFormat wire_;
   const ParameterTable table_;
   const LayerRanges ranges_;
   cuda::Stream compute_, receive_, send_;
@@ -290,8 +343,9 @@ class CudaEngine final : public StageEngine {
   CudaVersions<T> versions_;
   CudaUpdate update_;
   std::vector<Slot> slots_;
-  // Boundary tensors: as they come, as they go, and a gradient.
-  cuda::DeviceBuffer<float> incoming_, outgoing_;
+  // Boundary tensors: as they come, as they go, in between, and a gradient.
+  cuda::DeviceBuffer<std::byte> incoming_, outgoing_;
+  cuda::DeviceBuffer<float> plain_;
   cuda::DeviceBuffer<T> residual_;
   cuda::DeviceBuffer<int64_t> range_ends_;  // begins, then ends
   cuda::DeviceBuffer<double> sums_, loss_;

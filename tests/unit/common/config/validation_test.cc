@@ -70,7 +70,7 @@ const Refused kCases[] = {
     {{"pipeline.schedule=1f1b", "pipeline.stash=none"}, "is for async-1f1b"},
     {{"precision.compute=fp16"}, "is fp32 or bf16"},
     {{"precision.basis=bf16"}, "is fp32 or fp16"},
-    {{"precision.wire=fp16"}, "only fp32"},
+    {{"precision.wire=fp16"}, "bf16 takes as little room"},
     {{"optimizer.rotation.policy=adaptive",
       "optimizer.rotation.adapt_every=99"},
      "measures nothing in 99 updates"},
