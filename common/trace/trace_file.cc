@@ -15,6 +15,8 @@
 namespace gimbal::trace {
 namespace {
 
+constexpr int kNames = 1000;
+
 // A name that an operator chose, as part of a file's name.
 std::string FileName(std::string name) {
   for (char& c : name) {
@@ -32,11 +34,15 @@ absl::StatusOr<std::unique_ptr<TraceFile>> TraceFile::Create(
   GIMBAL_RETURN_IF_ERROR(io::MakeFolders(folder));
   const auto milliseconds =
       static_cast<int64_t>(base::Clock::Real().UnixSeconds() * 1000);
-  const std::string path =
-      absl::StrCat(folder, "/", milliseconds, "-", FileName(header.worker), "-",
-                   header.pid, kTraceSuffix);
-  const int fd =
-      open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  std::string path;
+  int fd = -1;
+  // A trace that begins in the millisecond of the one before takes the next.
+  for (int i = 0; i < kNames && fd < 0; ++i) {
+    path = absl::StrCat(folder, "/", milliseconds + i, "-",
+                        FileName(header.worker), "-", header.pid, kTraceSuffix);
+    fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (fd < 0 && errno != EEXIST) break;
+  }
   if (fd < 0) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot create ", path));
   }

@@ -129,6 +129,16 @@ TEST(Tracer, StopsAtItsLimit) {
   }));
 }
 
+// A trace that was stopped and started within a millisecond once ended there.
+TEST(TraceFile, AsManyAsAreMadeAtOnceHaveNamesOfTheirOwn) {
+  const TempDir dir;
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_THAT(TraceFile::Create(dir / "trace", kHeader).status(),
+                test_support::IsOk());
+  }
+  EXPECT_EQ(Files(dir).size(), 50u);
+}
+
 TEST(TraceFile, SaysWhatIsWrongWithAFile) {
   const TempDir dir;
   std::ofstream(dir / "a.trace") << "{\"format\":\"other\"}\n";
