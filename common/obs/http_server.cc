@@ -138,6 +138,11 @@ absl::Status HttpServer::Listen(const std::string& address) {
 // connection; a process that ends should not wait for the former.
 HttpServer::~HttpServer() {
   if (context_ == nullptr) return;
+  // mg_stop cuts answers off, such as that of the scrape that was waited for.
+  const auto until = std::chrono::steady_clock::now() + kRequestTimeout;
+  while (answering_ > 0 && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   const int port = PortOf(context_);
   std::atomic<bool> stopped = false;
   std::thread waker([&] {
@@ -158,12 +163,14 @@ void HttpServer::Handle(const std::string& path, HttpHandler handler) {
 
 int HttpServer::OnRequest(mg_connection* connection) {
   const mg_request_info* request = mg_get_request_info(connection);
-  const auto* server = static_cast<const HttpServer*>(request->user_data);
+  auto* server = static_cast<HttpServer*>(request->user_data);
+  ++server->answering_;
   const std::string_view method = request->request_method;
   const HttpResponse response = server->Answer(
       method, request->local_uri == nullptr ? "" : request->local_uri,
       request->query_string == nullptr ? "" : request->query_string);
   Write(connection, response, method != "HEAD");
+  --server->answering_;
   return response.status;
 }
 

@@ -21,6 +21,7 @@
 // Thread-safe; metrics live as long as the server object.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -67,8 +68,8 @@ class HttpServer {
   // address, when it cannot be listened on.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(
       const std::string& address);
-  // Ends the requests that are being answered; no handler runs any more after
-  // it.
+  // Lets the requests that are being answered end, for kRequestTimeout at most;
+  // no handler runs any more after it.
   ~HttpServer();
 
   // From now on `path` is answered by `handler`. Before, it is 404.
@@ -94,6 +95,7 @@ class HttpServer {
 
   const std::unique_ptr<prometheus::Registry> registry_;
   ScrapeWatch scrapes_;
+  std::atomic<int> answering_ = 0;  // requests
   mutable std::mutex mutex_;
   std::map<std::string, HttpHandler> handlers_;  // guarded by mutex_
   std::string host_;

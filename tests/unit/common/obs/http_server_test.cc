@@ -6,6 +6,9 @@
 
 #include <atomic>
 #include <deque>
+#include <future>
+#include <string>
+#include <thread>
 
 #include "tests/support/http_get.h"
 #include "tests/support/status_matchers.h"
@@ -124,6 +127,25 @@ TEST(HttpServer, KeepsNobodyWaitingForFortySlowClients) {
   EXPECT_THAT(HttpGet(server->address(), "/metrics"), HasSubstr(" 200 "));
   EXPECT_LT(std::chrono::steady_clock::now() - begin,
             HttpServer::kRequestTimeout);
+}
+
+// The last scrape of a run that failed was once cut off.
+TEST(HttpServer, EndsWithWhatItIsAnswering) {
+  ASSERT_OK_AND_ASSIGN(auto server, HttpServer::Start("127.0.0.1:0"));
+  std::promise<void> asked;
+  const std::string body(4 << 20, 'x');
+  server->Handle("/slow", [&](std::string_view) -> HttpResponse {
+    asked.set_value();
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    return {.body = body};
+  });
+  std::string answer;
+  std::thread client(
+      [&, address = server->address()] { answer = HttpGet(address, "/slow"); });
+  asked.get_future().wait();
+  server.reset();
+  client.join();
+  EXPECT_GT(answer.size(), body.size());
 }
 
 }  // namespace
