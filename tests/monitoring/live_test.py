@@ -73,10 +73,12 @@ def start_runs(folder, exporter):
 
 
 def start_workers(lossy, patient, strict, prometheus):
-    # Whatever happens next is a change of what was scraped before.
+    # Whatever happens next is a change of what was scraped before. Twice: a run
+    # that ends waits for whoever reads its metrics regularly.
     for run in (lossy, patient, strict):
         eventually(lambda: prometheus.query(
-            f'gimbal_train_nonfinite_total{{run="{run.id}"}}'), "scraped")
+            f'count_over_time(gimbal_train_nonfinite_total{{run="{run.id}"}}[1m])'
+            " > 1"), "scraped")
     for number in range(4):
         lossy.start_worker(number, {"GIMBAL_POISON": "2:30"})
     for number in range(2):
