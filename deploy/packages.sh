@@ -13,13 +13,15 @@ GIMBAL_TEST_PACKAGES=(
 )
 GIMBAL_SYSTEM_TEST_PACKAGES=(
   python3-venv slurm-wlm munge buildah mmdebstrap prometheus
+)
+GIMBAL_PAGE_TEST_PACKAGES=(
   chromium chromium-driver python3-selenium fonts-dejavu-core
 )
 GIMBAL_FUZZ_PACKAGES=(clang-14 libclang-rt-14-dev)
 GIMBAL_CORPUS_PACKAGES=(bible-kjv bible-kjv-text)
 
 # install_packages NAME...: installs those that are missing, as root or through
-# sudo; without a call to apt when none is.
+# sudo; without a call to apt when none is. Fails where no server answers.
 install_packages() {
   local missing=() name as_root=()
   for name in "$@"; do
@@ -40,7 +42,12 @@ install_packages() {
     as_root=(sudo)
   fi
   echo "installing ${missing[*]}"
-  "${as_root[@]}" apt-get update -qq
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+  as_root+=(env DEBIAN_FRONTEND=noninteractive)
+  local apt=(apt-get -qq -o Acquire::Retries=2 -o Acquire::http::Timeout=30
+    -o DPkg::Lock::Timeout=120)
+  local install=("${apt[@]}" install -y --no-install-recommends "${missing[@]}")
+  # What may hang is what downloads; dpkg is never cut short.
+  "${as_root[@]}" timeout 300 "${apt[@]}" update &&
+    "${as_root[@]}" timeout 900 "${install[@]}" --download-only >/dev/null &&
+    "${as_root[@]}" "${install[@]}" >/dev/null
 }

@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
 # Installs what the tests need, builds them and runs them. Without options:
-# preset dev without the tests that need systems beside gimbal, then the
-# concurrent tests with tsan. Run it again to build only what changed.
+# preset dev, then the concurrent tests with tsan. Tests with a real Slurm,
+# Kubernetes' tools, an image or Prometheus are left out where these cannot be
+# had; the last lines say which and why. Run it again to build only what changed.
 #
 #   tests/run.sh                              presets dev and tsan
 #   tests/run.sh --preset dev --label unit    labels are a regular expression
-#   tests/run.sh --preset dev --label 'slurm|kube|image|monitoring|page'
-#                                             with a real Slurm, Kubernetes' tools,
-#                                             an image, Prometheus and a browser
+#   tests/run.sh --preset dev --label page    the status page, in a browser
 #   tests/run.sh --preset asan-ubsan          unit and integration tests under
 #                                             Address- and UndefinedBehaviorSanitizer
 #   tests/run.sh --preset tsan                the concurrent ones under ThreadSanitizer
@@ -16,6 +15,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source deploy/packages.sh
+source tests/systems.sh
 
 # Tests with threads of our own; the others have nothing for TSan to find.
 readonly TSAN_TESTS='contract|link|grants|snapshot|stash|stage_host|event_loop|coordinator|trace'
@@ -24,9 +24,6 @@ usage() {
   sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0"
   exit "$1"
 }
-
-# Labels of tests that need more packages, and minutes.
-readonly SYSTEMS='slurm|kube|image|monitoring'
 
 presets=() label=''
 while [[ $# -gt 0 ]]; do
@@ -44,7 +41,7 @@ selection() {
   case $1 in
     asan-ubsan) echo "-L ${label:-^(unit|integration|cuda_host)$}" ;;
     tsan) echo "-L ${label:-^(unit|integration)$} -R $TSAN_TESTS" ;;
-    *) if [[ -n $label ]]; then echo "-L $label"; else echo "-LE ^($SYSTEMS)$"; fi ;;
+    *) echo "${label:+-L $label} ${left_out:+-LE ^($left_out)$}" ;;
   esac
 }
 
@@ -78,16 +75,59 @@ run_preset() {
     "${args[@]}"
 }
 
-install_packages "${GIMBAL_BUILD_PACKAGES[@]}" "${GIMBAL_TEST_PACKAGES[@]}"
-if [[ $label =~ $SYSTEMS|page ]]; then
-  install_packages "${GIMBAL_SYSTEM_TEST_PACKAGES[@]}"
-fi
+# Sanitizer builds run none of the tests that need systems.
+runs_systems() {
+  local preset
+  for preset in "${presets[@]}"; do
+    case $preset in asan-ubsan | tsan) ;; *) return 0 ;; esac
+  done
+  return 1
+}
+
+# Installs everything in one go. Where the packages of the systems cannot be had,
+# the others suffice.
+install_what_is_wanted() {
+  local packages=("${GIMBAL_BUILD_PACKAGES[@]}" "${GIMBAL_TEST_PACKAGES[@]}")
+  if [[ -n $label && page =~ $label ]]; then
+    packages+=("${GIMBAL_PAGE_TEST_PACKAGES[@]}")
+  fi
+  if [[ ${#wanted[@]} -gt 0 ]]; then
+    install_packages "${packages[@]}" "${GIMBAL_SYSTEM_TEST_PACKAGES[@]}" ||
+      echo "tests/run.sh: goes on without packages that are missing" >&2
+  fi
+  install_packages "${packages[@]}"
+}
+
+say_what_is_left_out() {
+  local reason
+  for reason in "${reasons[@]}"; do
+    printf 'left out, because it cannot run here: %s\n' "$reason"
+  done
+}
+
+wanted=()
+for system in "${SYSTEMS[@]}"; do
+  if [[ $system =~ ${label:-.} ]] && runs_systems; then
+    wanted+=("$system")
+  fi
+done
+install_what_is_wanted
+left_out='' reasons=()
+for system in "${wanted[@]}"; do
+  reason=$(can_test "$system") || {
+    left_out+=${left_out:+|}$system
+    reasons+=("$system ($reason)")
+  }
+done
+say_what_is_left_out
 failed=()
 for preset in "${presets[@]}"; do
   run_preset "$preset" || failed+=("$preset")
 done
+printf '\n'
+say_what_is_left_out
 if [[ ${#failed[@]} -gt 0 ]]; then
-  printf '\ntests failed with preset: %s\n' "${failed[*]}"
+  printf 'tests failed with preset: %s\n' "${failed[*]}"
   exit 1
 fi
-printf '\nall tests passed with preset: %s\n' "${presets[*]}"
+printf 'all tests passed with preset: %s\n' "${presets[*]}"

@@ -23,6 +23,7 @@ from sandbox import Bind, Sandbox, wait_until  # noqa: E402
 BIN = pathlib.Path(os.environ["GIMBAL_BIN_DIR"])
 USER = 10001
 MOST_MEGABYTES = 300
+PATIENCE = 600  # seconds, of a command; those that download give up before
 
 CONFIG = """\
 run: {name: in-an-image, steps: 60}
@@ -36,7 +37,8 @@ checkpoint: {every: 20}
 
 def run(*command, **options):
     done = subprocess.run(
-        [str(word) for word in command], text=True, capture_output=True, **options
+        [str(word) for word in command], text=True, capture_output=True,
+        timeout=PATIENCE, **options
     )
     if done.returncode != 0:
         raise RuntimeError(f"{command}: {done.returncode}\n{done.stdout}{done.stderr}")
@@ -73,7 +75,10 @@ class ImageTest(unittest.TestCase):
         folder.mkdir()
         run(
             "mmdebstrap", "--quiet", "--variant=minbase",
-            "--aptopt=Acquire::Languages \"none\"", "--dpkgopt=force-unsafe-io",
+            # For apt in the image, too.
+            *(f"--aptopt=Acquire::{option}" for option in
+              ('Languages "none"', "Retries 2", "http::Timeout 30")),
+            "--dpkgopt=force-unsafe-io",
             *(f"--dpkgopt=path-exclude=/usr/share/{kind}/*"
               for kind in ("doc", "info", "locale", "man")),
             "bookworm", folder / "base.tar",
@@ -87,7 +92,13 @@ class ImageTest(unittest.TestCase):
         context = cls.work / "context"
         shutil.copytree(SOURCE / "deploy", context / "deploy")
         shutil.copy(SOURCE / "CMakeLists.txt", context)
-        run(SOURCE / "deploy" / "container" / "collect.sh", BIN, context / "prebuilt")
+        # Without the GPU back end, which this build may have.
+        programs = cls.work / "programs"
+        programs.mkdir()
+        for name in ("gimbal", "gimbal-coordinator", "gimbal-worker"):
+            shutil.copy(BIN / name, programs)
+        run(SOURCE / "deploy" / "container" / "collect.sh", programs,
+            context / "prebuilt")
         run(
             context / "deploy" / "container" / "build.sh", "cpu", "gimbal:test",
             "--pull-never", "--build-arg", "PREBUILT=prebuilt", env=cls.env,

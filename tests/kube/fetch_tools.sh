@@ -12,10 +12,11 @@ cmp -s "$WANTED" "$FOLDER/installed" && exit
 rm -rf "$FOLDER"
 mkdir -p "$FOLDER"
 python3 -m venv "$FOLDER/python"
-"$FOLDER/python/bin/pip" install -q --disable-pip-version-check \
-  "$(grep ^kubernetes-validate "$WANTED")"
-"$FOLDER/python/bin/pip" download -q --disable-pip-version-check --no-deps \
-  -d "$FOLDER" "$(grep ^aws-cdk "$WANTED")"
+pip() {
+  "$FOLDER/python/bin/pip" "$@" -q --disable-pip-version-check --timeout 20 --retries 2
+}
+pip install "$(grep ^kubernetes-validate "$WANTED")"
+pip download --no-deps -d "$FOLDER" "$(grep ^aws-cdk "$WANTED")"
 "$FOLDER/python/bin/python" - "$FOLDER" <<'END'
 import io, pathlib, sys, tarfile, zipfile
 

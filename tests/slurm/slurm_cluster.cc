@@ -131,7 +131,7 @@ void SlurmCluster::WriteConfig() {
        << "SchedulerParameters=batch_sched_delay=0,sched_interval=2,"
        << "bf_interval=2\nSlurmdParameters=config_overrides\n"
        << "ReturnToService=2\nSwitchType=switch/none\nKillWait=10\n"
-       << "InactiveLimit=0\nMinJobAge=300\nSlurmdTimeout=5\n"
+       << "InactiveLimit=0\nMinJobAge=300\nSlurmdTimeout=10\n"
        << "SlurmctldTimeout=20\nJobRequeue=1\n"
        << (has_gpus_ ? "GresTypes=gpu\n" : "");
   for (size_t i = 1; i <= slurmds_.size(); ++i) {
