@@ -16,15 +16,14 @@
 #include "common/rpc/credentials.h"
 #include "coordinator/checkpoint/catalogue.h"
 #include "coordinator/cli/admin_client.h"
+#include "coordinator/cli/data_check.h"
 #include "coordinator/cli/doctor_checks.h"
 #include "coordinator/cli/doctor_security.h"
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/memory.h"
 #include "coordinator/planner/placement.h"
-#include "worker/data/token_source.h"
 #include "worker/pipeline/backend.h"
 #include "worker/pipeline/memory_plan.h"
-#include "worker/pipeline/specs.h"
 
 namespace gimbal::cli {
 namespace {
@@ -72,19 +71,12 @@ absl::StatusOr<Needs> NeedsOf(const v1::RunConfig& config, int workers) {
   return needs;
 }
 
-Finding CheckData(const v1::RunConfig& config) {
-  const v1::DataSection& data = config.data();
-  for (const auto& [path, split] :
-       {std::pair{&data.train(), "train"}, {&data.valid(), "valid"}}) {
-    if (path->empty()) continue;
-    const auto opened = worker::TokenSource::Open(
-        *path, worker::DataFormatOf(config), split, config.model().vocab(),
-        config.model().context(), data.tokenizer());
-    if (!opened.ok()) {
-      return {"data", Health::kFail, std::string(opened.status().message())};
-    }
+Finding DataFinding(const v1::RunConfig& config, bool resume) {
+  const absl::Status status = CheckData(config, resume);
+  if (!status.ok()) {
+    return {"data", Health::kFail, std::string(status.message())};
   }
-  return {"data", Health::kOk, data.train() + " can be read"};
+  return {"data", Health::kOk, config.data().train() + " can be read"};
 }
 
 void CheckConfig(const DoctorOptions& options, const v1::RunConfig& config,
@@ -101,7 +93,9 @@ void CheckConfig(const DoctorOptions& options, const v1::RunConfig& config,
   }
   findings.push_back(
       CheckDisk(root, needs->checkpoint, config.checkpoint().keep()));
-  findings.push_back(CheckData(config));
+  // A run that the folder holds goes on as it began.
+  const bool resume = access((run_dir + "/config.yaml").c_str(), F_OK) == 0;
+  findings.push_back(DataFinding(config, resume));
   findings.push_back(CheckMemory(needs->memory, AvailableBytes()));
 }
 

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
-#include <memory>
 #include <thread>
 #include <utility>
 
@@ -18,11 +17,10 @@
 #include "common/config/run_config_io.h"
 #include "coordinator/checkpoint/catalogue.h"
 #include "coordinator/cli/admin_client.h"
+#include "coordinator/cli/data_check.h"
 #include "coordinator/cli/format.h"
 #include "coordinator/cli/port_check.h"
 #include "coordinator/layout/layout_change.h"
-#include "worker/data/batch_sampler.h"
-#include "worker/data/token_source.h"
 #include "worker/pipeline/backend.h"
 #include "worker/pipeline/specs.h"
 
@@ -204,39 +202,6 @@ absl::StatusOr<int> Workers(const TrainRequest& request, int stages, int gpus) {
                      " (pipeline.stages)"));
   }
   return request.workers;
-}
-
-// With more batches than there are an evaluation would count samples twice.
-absl::Status CheckEvaluation(const v1::RunConfig& config, int64_t tokens) {
-  const int batch = config.batch().microbatch();
-  const int64_t held = worker::BatchSampler::Microbatches(
-      tokens, config.model().context(), batch);
-  if (config.eval().batches() <= held) return absl::OkStatus();
-  const std::string found =
-      absl::StrCat("eval.batches: ", config.eval().batches(), ", but ",
-                   config.data().valid(), " holds ", held, " microbatches of ",
-                   batch, " samples of ", config.model().context(), " tokens");
-  return absl::InvalidArgumentError(
-      held > 0 ? absl::StrCat(found, "; set eval.batches to ", held,
-                              " or less, or hold out more data")
-               : absl::StrCat(found,
-                              "; hold out more data, or leave data.valid out"));
-}
-
-// Opens the data as the workers will; the same errors. A run that began stays
-// as it is, whatever its evaluations count.
-absl::Status CheckData(const v1::RunConfig& config, bool resume) {
-  const v1::DataSection& data = config.data();
-  const auto open = [&](const std::string& path, const char* split) {
-    return worker::TokenSource::Open(
-        path, worker::DataFormatOf(config), split, config.model().vocab(),
-        config.model().context(), data.tokenizer());
-  };
-  GIMBAL_RETURN_IF_ERROR(open(data.train(), "train").status());
-  if (data.valid().empty()) return absl::OkStatus();
-  GIMBAL_ASSIGN_OR_RETURN(const std::unique_ptr<worker::TokenSource> valid,
-                          open(data.valid(), "valid"));
-  return resume ? absl::OkStatus() : CheckEvaluation(config, valid->size());
 }
 
 }  // namespace

@@ -68,6 +68,22 @@ TEST_F(Doctor, WhatIsWrongFailsAndTheRestIsStillChecked) {
   EXPECT_NE(typo.output.find("none.yaml"), std::string::npos) << typo.output;
 }
 
+// As `gimbal train` does: a run that other programs start had counted samples
+// twice in its evaluations.
+TEST_F(Doctor, AnEvaluationOfMoreThanThereIsFails) {
+  std::string config = ReadText(folder_ / "config.yaml");
+  const std::string batches = "batches: 2";
+  config.replace(config.find(batches), batches.size(), "batches: 1000000");
+  std::ofstream(folder_ / "large.yaml") << config;
+  const std::vector<std::string> argv = {folder_ / "large.yaml", "--run-dir",
+                                         folder_ / "run"};
+  EXPECT_EQ(Examine(argv)["data"], "fail");
+  // A run that began goes on.
+  std::filesystem::create_directory(folder_ / "run");
+  std::ofstream(folder_ / "run/config.yaml") << "\n";
+  EXPECT_EQ(Examine(argv)["data"], "ok");
+}
+
 TEST_F(Doctor, ReachesACoordinatorAndItsClock) {
   Command coordinator({"gimbal-coordinator", "--config",
                        folder_ / "config.yaml", "--run-dir", folder_ / "run"});
