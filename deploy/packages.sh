@@ -12,7 +12,7 @@ GIMBAL_TEST_PACKAGES=(
   shellcheck
 )
 GIMBAL_SYSTEM_TEST_PACKAGES=(
-  python3-venv slurm-wlm munge buildah mmdebstrap prometheus
+  python3-venv slurm-wlm munge buildah mmdebstrap prometheus systemd rsync sqlite3
 )
 GIMBAL_PAGE_TEST_PACKAGES=(
   chromium chromium-driver python3-selenium fonts-dejavu-core

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Installs what the tests need, builds them and runs them. Without options:
 # preset dev, then the concurrent tests with tsan. Tests with a real Slurm,
-# Kubernetes' tools, an image or Prometheus are left out where these cannot be
-# had; the last lines say which and why. Run it again to build only what changed.
+# Kubernetes' tools, an image, machines with systemd or Prometheus are left out
+# where these cannot be had; the last lines say which and why. Run it again to
+# build only what changed.
 #
 #   tests/run.sh                              presets dev and tsan
 #   tests/run.sh --preset dev --label unit    labels are a regular expression

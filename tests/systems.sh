@@ -1,7 +1,7 @@
 # Whether the tests that need a system beside gimbal can run on this machine;
 # sourced by tests/run.sh. A system's name is the label of its tests.
 
-readonly SYSTEMS=(slurm kube image monitoring)
+readonly SYSTEMS=(slurm kube image machines monitoring)
 readonly KUBE_TOOLS=build/kube-tools  # as tests/kube/run.sh has it
 
 # can_test SYSTEM: succeeds, or says in one line what is missing. Takes seconds;
@@ -46,11 +46,26 @@ _can_test_kube() {
       timeout 300 tests/kube/fetch_tools.sh "$KUBE_TOOLS"
 }
 
+_for_debian_12() {
+  _or_say "the programs of this build are not for Debian 12" \
+    grep -qx VERSION_CODENAME=bookworm /etc/os-release
+}
+
+# Machines begin as this one, below a systemd of their own.
+_can_test_machines() {
+  # shellcheck disable=SC2016  # for the shell in the namespace
+  _has /lib/systemd/systemd ip openssl rsync sqlite3 prometheus && _may_isolate &&
+    _for_debian_12 &&
+    _or_say "no overlays or control groups can be mounted here" \
+      unshare --mount sh -ec 'mount -t tmpfs none /mnt; cd /mnt; mkdir a b c d
+        mount -t overlay overlay -o lowerdir=/,upperdir=a,workdir=b c
+        mount -t cgroup2 cgroup2 d; mkdir d/$$; rmdir d/$$'
+}
+
 # The image is around the programs of this build, on a base made of packages.
 _can_test_image() {
   _has buildah mmdebstrap && _may_isolate &&
-    _or_say "the programs of this build are not for Debian 12" \
-      grep -qx VERSION_CODENAME=bookworm /etc/os-release &&
+    _for_debian_12 &&
     _or_say "no mirror of Debian's packages answers" \
       timeout 100 mmdebstrap --quiet --simulate --variant=custom --format=null \
       --aptopt='Acquire::Retries 1' --aptopt='Acquire::http::Timeout 20' \

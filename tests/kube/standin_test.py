@@ -21,8 +21,8 @@ import unittest
 import yaml
 
 import render
+from namespaces import enter_namespaces
 from standin.cluster import Cluster
-from standin.namespaces import enter_namespaces
 
 BIN = pathlib.Path(os.environ["GIMBAL_BIN_DIR"])
 USER = 10001

@@ -1,15 +1,16 @@
-"""Namespaces for the whole stand-in."""
+"""Namespaces for a whole test."""
 
 import os
 import subprocess
 import sys
 
-MARK = "GIMBAL_KUBE_STANDIN"
+MARK = "GIMBAL_TEST_NAMESPACES"
 
 
 def enter_namespaces(argv):
     """Runs `argv` instead of this program, in own network, mount and process
-    namespaces: whatever it leaves behind ends with it."""
+    namespaces: whatever it leaves behind ends with it. Below a shell, because
+    somebody has to wait for processes whose parents have ended."""
     if MARK in os.environ:
         subprocess.run(["mkdir", "-p", "/run/netns"], check=True)
         subprocess.run(["mount", "-t", "tmpfs", "netns", "/run/netns"], check=True)
@@ -19,5 +20,5 @@ def enter_namespaces(argv):
     os.execvp(
         "unshare",
         ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child",
-         "--mount-proc", *argv],
+         "--mount-proc", "sh", "-c", '"$@"; exit $?', "sh", *argv],
     )
