@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #ifdef __SANITIZE_ADDRESS__
@@ -20,6 +21,17 @@ Place place;
 
 namespace {
 
+struct Copy {
+  void* to;
+  const void* from;
+  int bytes;
+};
+
+struct WarpAction {
+  void (*act)(void* const* lanes);
+  void* mine;
+};
+
 struct Thread {
   Fibre fibre;  // Without a stack until it is begun.
   uint3 index;
@@ -29,6 +41,8 @@ struct Thread {
   Collective kind = Collective::kNone;
   int source = 0;
   uint64_t value = 0;
+  // Not yet made.
+  std::vector<Copy> copies;
 };
 
 struct Warp {
@@ -52,10 +66,15 @@ class BlockRunner::Impl {
  public:
   explicit Impl(Random& random) : random_(random) {}
 
-  std::string Run(const dim3& block, const std::function<void()>& thread);
+  // `shared`: all of the block's shared memory.
+  std::string Run(const dim3& block, const std::function<void()>& thread,
+                  std::vector<std::span<char>> shared);
 
   uint64_t Collect(Collective kind, unsigned mask, uint64_t value, int source);
   int Barrier(bool predicate);
+  void BeginCopy(const Copy& copy);
+  void WaitForCopies();
+  void CheckShared(const void* at, int bytes);
   // Ends the block with an error. No object may be alive on the stack.
   [[noreturn]] void Fail(const char* text);
 
@@ -72,6 +91,8 @@ class BlockRunner::Impl {
   void Wait();
   void TryCollective(Warp& warp, unsigned mask);
   static const char* CheckCollective(const Thread* lanes, unsigned mask);
+  // What lanes have brought that do something together.
+  void Act(const uint64_t (&brought)[kWarpSize], unsigned lanes_left);
   void TryBarrier();
   std::string Deadlock() const;
 
@@ -79,6 +100,7 @@ class BlockRunner::Impl {
   FibreStacks stacks_;
   Fibre caller_;
   const std::function<void()>* body_ = nullptr;
+  std::vector<std::span<char>> shared_;
   std::vector<Thread> threads_;
   std::vector<Warp> warps_;
   std::vector<uint32_t> runnable_;
@@ -116,6 +138,7 @@ void BlockRunner::Impl::Begin(const dim3& block) {
         threads_[n].index = {x, y, z};
         threads_[n].number = n;
         threads_[n].kind = Collective::kNone;
+        threads_[n].copies.clear();
         runnable_[n] = n;
       }
     }
@@ -131,8 +154,10 @@ void BlockRunner::Impl::Begin(const dim3& block) {
 }
 
 std::string BlockRunner::Impl::Run(const dim3& block,
-                                   const std::function<void()>& thread) {
+                                   const std::function<void()>& thread,
+                                   std::vector<std::span<char>> shared) {
   Begin(block);
+  shared_ = std::move(shared);
   body_ = &thread;
   Thread* const first = Draw();
   first->fibre = stacks_.Take(FibreMain);
@@ -263,6 +288,7 @@ void BlockRunner::Impl::TryCollective(Warp& warp, unsigned mask) {
     brought[lane] = lanes[lane].value;
     ballot |= uint64_t{brought[lane] != 0} << lane;
   }
+  if (kind == Collective::kTogether) Act(brought, lanes_left);
   for (unsigned left = lanes_left; left != 0; left &= left - 1) {
     Thread& thread = lanes[std::countr_zero(left)];
     const bool known = (lanes_left >> (thread.source & 31) & 1) != 0;
@@ -273,6 +299,54 @@ void BlockRunner::Impl::TryCollective(Warp& warp, unsigned mask) {
     runnable_.push_back(thread.number);
   }
   warp.waiting &= ~lanes_left;
+}
+
+void BlockRunner::Impl::Act(const uint64_t (&brought)[kWarpSize],
+                            unsigned lanes_left) {
+  if (lanes_left != ~0u) Fail("an operation of a whole warp lacks lanes");
+  void* mine[kWarpSize];
+  const auto act = FromBits<WarpAction*>(brought[0])->act;
+  for (int lane = 0; lane < kWarpSize; ++lane) {
+    const auto& action = *FromBits<WarpAction*>(brought[lane]);
+    if (action.act != act) {
+      Fail("lanes of one warp are at different warp operations");
+    }
+    mine[lane] = action.mine;
+  }
+  act(mine);
+}
+
+void BlockRunner::Impl::BeginCopy(const Copy& copy) {
+  CheckShared(copy.to, copy.bytes);
+  if (reinterpret_cast<uintptr_t>(copy.from) % copy.bytes != 0) {
+    Fail("an asynchronous copy from an address that is not aligned to it");
+  }
+  std::memset(copy.to, 0xFF, copy.bytes);
+  current_->copies.push_back(copy);
+}
+
+void BlockRunner::Impl::WaitForCopies() {
+  for (const Copy& copy : current_->copies) {
+    if (copy.from == nullptr) {
+      std::memset(copy.to, 0, copy.bytes);
+    } else {
+      std::memcpy(copy.to, copy.from, copy.bytes);
+    }
+  }
+  current_->copies.clear();
+}
+
+void BlockRunner::Impl::CheckShared(const void* at, int bytes) {
+  const char* const first = static_cast<const char*>(at);
+  if (reinterpret_cast<uintptr_t>(at) % bytes != 0) {
+    Fail("an access to shared memory that is not aligned");
+  }
+  for (const std::span<char> part : shared_) {
+    if (first >= part.data() && first + bytes <= part.data() + part.size()) {
+      return;
+    }
+  }
+  Fail("an access to shared memory outside of the block's");
 }
 
 int BlockRunner::Impl::Barrier(bool predicate) {
@@ -334,8 +408,10 @@ std::string BlockRunner::Run(const dim3& grid, const dim3& block,
   __asan_poison_memory_region(gimbal_shared + shared_bytes,
                               kMaxSharedBytes - shared_bytes);
 #endif
+  std::vector<std::span<char>> all = shared;
+  all.emplace_back(reinterpret_cast<char*>(gimbal_shared), shared_bytes);
   running = impl_.get();
-  std::string error = impl_->Run(block, thread);
+  std::string error = impl_->Run(block, thread, std::move(all));
   running = nullptr;
 #ifdef __SANITIZE_ADDRESS__
   __asan_unpoison_memory_region(gimbal_shared, kMaxSharedBytes);
@@ -350,6 +426,21 @@ uint64_t WarpCollective(Collective kind, unsigned mask, uint64_t value,
 }
 
 int BlockBarrier(bool predicate) { return Running().Barrier(predicate); }
+
+void WarpTogether(void (*act)(void* const* lanes), void* mine) {
+  WarpAction action = {act, mine};
+  Running().Collect(Collective::kTogether, ~0u, ToBits(&action), 0);
+}
+
+void BeginCopy(void* to, const void* from, int bytes) {
+  Running().BeginCopy({to, from, bytes});
+}
+
+void WaitForCopies() { Running().WaitForCopies(); }
+
+void CheckShared(const void* at, int bytes) {
+  Running().CheckShared(at, bytes);
+}
 
 int LaneId() { return Running().lane(); }
 

@@ -38,6 +38,7 @@ enum class Collective : uint8_t {
   kSyncWarp,
   kShuffle,
   kBallot,
+  kTogether,
 };
 
 // Waits until every thread of `mask` that has not ended is here, and returns
@@ -50,6 +51,20 @@ uint64_t WarpCollective(Collective kind, unsigned mask, uint64_t value,
 // Waits for all threads of the block that have not ended; returns how many of
 // them brought `predicate`.
 int BlockBarrier(bool predicate);
+
+// What a warp does as one: waits for all of its 32 lanes, none of which may
+// have ended; then `act` is called once with what each of them brought.
+void WarpTogether(void (*act)(void* const* lanes), void* mine);
+
+// A copy into shared memory, aligned to its `bytes`; of zeros if `from` is
+// null. It is made when the thread waits for its copies. Until then NaNs are
+// there.
+void BeginCopy(void* to, const void* from, int bytes);
+void WaitForCopies();
+
+// Fails unless these bytes are in the block's shared memory, aligned to
+// `bytes`.
+void CheckShared(const void* at, int bytes);
 
 [[noreturn]] void Trap();
 

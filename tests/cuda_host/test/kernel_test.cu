@@ -1,6 +1,7 @@
 // What the device language does, under 20 seeds each.
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <numeric>
 #include <set>
@@ -242,6 +243,70 @@ TEST(TestOfTheTester, AMissingSyncwarpIsFound) {
     wrong += WarpExchangeIsRight<false>() ? 0 : 1;
   }
   EXPECT_EQ(wrong, kSeeds);
+}
+
+// Every lane gives what it has brought to the lane before it.
+void ToTheLaneBefore(void* const* lanes) {
+  for (int lane = 0; lane < kWarpSize; ++lane) {
+    const int* const next = static_cast<int*>(lanes[(lane + 1) % kWarpSize]);
+    static_cast<int*>(lanes[lane])[1] = next[0];
+  }
+}
+
+__global__ void Together(int* out) {
+  const int n = static_cast<int>(threadIdx.x);
+  int mine[2] = {n * n, 0};
+  WarpTogether(ToTheLaneBefore, mine);
+  out[n] = mine[1];
+}
+
+TEST_P(Seeds, AWarpActsAsOne) {
+  DeviceVector<int> out(64);
+  EXPECT_CUDA_OK(Launch(Together, 1, 64, 0, nullptr, out.data()));
+  const std::vector<int> values = out.Values();
+  for (int n = 0; n < 64; ++n) {
+    const int next = n / 32 * 32 + (n + 1) % 32;
+    EXPECT_EQ(values[static_cast<size_t>(n)], next * next);
+  }
+}
+
+// The last third of the shared memory is filled with zeros.
+template <bool kWait, bool kBarrier>
+__global__ void CopyThroughShared(const float* from, float* out) {
+  __shared__ float shared[48];
+  if (threadIdx.x < 48) {
+    const float* const source = threadIdx.x < 32 ? &from[threadIdx.x] : nullptr;
+    BeginCopy(&shared[threadIdx.x], source, sizeof(float));
+  }
+  if (kWait) WaitForCopies();
+  if (kBarrier) __syncthreads();
+  if (threadIdx.x < 48) out[threadIdx.x] = shared[47 - threadIdx.x];
+}
+
+template <bool kWait, bool kBarrier>
+bool CopyThroughSharedIsRight() {
+  std::vector<float> from(32), expected(48, 0.0f);
+  std::iota(from.begin(), from.end(), 1.0f);
+  std::copy(from.rbegin(), from.rend(), expected.begin() + 16);
+  DeviceVector<float> in(from), out(48);
+  EXPECT_CUDA_OK(Launch(CopyThroughShared<kWait, kBarrier>, 1, 64, 0, nullptr,
+                        in.data(), out.data()));
+  return out.Values() == expected;
+}
+
+TEST_P(Seeds, CopiesAreThereAfterAWaitAndABarrier) {
+  EXPECT_TRUE((CopyThroughSharedIsRight<true, true>()));
+}
+
+TEST(TestOfTheTester, CopiesNobodyWaitsForAreFound) {
+  int without_wait = 0, without_barrier = 0;
+  for (int seed = 0; seed < kSeeds; ++seed) {
+    SetSeed(static_cast<uint64_t>(seed));
+    without_wait += CopyThroughSharedIsRight<false, true>() ? 0 : 1;
+    without_barrier += CopyThroughSharedIsRight<true, false>() ? 0 : 1;
+  }
+  EXPECT_EQ(without_wait, kSeeds);
+  EXPECT_EQ(without_barrier, kSeeds);
 }
 
 __global__ void DynamicShared(int n, float* out) {

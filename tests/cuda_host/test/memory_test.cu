@@ -200,6 +200,8 @@ TEST_F(FatalTestOfTheTester, AHostThatTouchesDeviceMemoryIsFound) {
   EXPECT_DEATH(*static_cast<volatile int*>(x.data()) = 1, "device memory");
 }
 
+int warps_seen = 0;
+
 template <int kWhat>
 __global__ void Wrong() {
   if (kWhat == 0 && threadIdx.x == 0) __shfl_sync(0xffffffffu, 1, 0);
@@ -211,6 +213,18 @@ __global__ void Wrong() {
   if (kWhat == 4 && threadIdx.x < 3) {
     __shfl_sync(threadIdx.x == 0 ? 0x3u : 0x7u, 1, 0);
   }
+  // Of a whole warp, and of shared memory, which is aligned.
+  __shared__ __align__(16) float shared[8];
+  float outside[4];
+  const auto nothing = +[](void* const*) {};
+  const auto something_else = +[](void* const*) { ++warps_seen; };
+  if (kWhat == 5 && threadIdx.x > 0) WarpTogether(nothing, nullptr);
+  if (kWhat == 6) {
+    WarpTogether(threadIdx.x == 0 ? something_else : nothing, nullptr);
+  }
+  if (kWhat == 7) BeginCopy(shared + 1, nullptr, 16);
+  if (kWhat == 8) BeginCopy(outside, nullptr, 4);
+  if (kWhat == 9) BeginCopy(shared, shared + 1, 16);
 }
 
 // The device is broken for good, as after such a kernel on a real one.
@@ -234,6 +248,15 @@ TEST_F(FatalTestOfTheTester, KernelsThatHangOrMixWarpOperationsAreFound) {
   EXPECT_EXIT(RunWrong<2>(), ok, "different warp operations");
   EXPECT_EXIT(RunWrong<3>(), ok, "leaves out the lane that calls");
   EXPECT_EXIT(RunWrong<4>(), ok, "different masks");
+  EXPECT_EXIT(RunWrong<5>(), ok, "whole warp lacks lanes");
+  EXPECT_EXIT(RunWrong<6>(), ok, "different warp operations");
+}
+
+TEST_F(FatalTestOfTheTester, CopiesToOrFromWrongPlacesAreFound) {
+  const testing::ExitedWithCode ok(0);
+  EXPECT_EXIT(RunWrong<7>(), ok, "shared memory that is not aligned");
+  EXPECT_EXIT(RunWrong<8>(), ok, "shared memory outside of the block's");
+  EXPECT_EXIT(RunWrong<9>(), ok, "not aligned to it");
 }
 
 TEST(Launch, ImpossibleOnesAreRefused) {
