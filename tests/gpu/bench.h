@@ -19,7 +19,7 @@ struct BenchOptions {
 
 // Every op by itself, with the shapes of GPT-2 124M at 8 samples: time, bytes
 // and FLOP per second (those that the ops' headers state) and their share of
-// the device's peaks.
+// the device's peaks; attention also in bf16.
 bool BenchOps(const Device& device, const BenchOptions& options);
 
 // Training steps of the whole model in one stage, 64 samples per update: tokens

@@ -40,11 +40,10 @@ int Usage() {
 void Print(const Device& device) {
   std::printf(
       "%s, sm_%d%d: %d multiprocessors at %.0f MHz, at most %.1f TFLOP/s in "
-      "fp32 "
-      "and %.0f GB/s.\n\n",
+      "fp32, %.1f in bf16 (0: not known) and %.0f GB/s.\n\n",
       device.name.c_str(), device.major, device.minor, device.multiprocessors,
       1e-6 * device.clock_hz, 1e-12 * device.peak_flops,
-      1e-9 * device.peak_bytes);
+      1e-12 * device.peak_bf16_flops, 1e-9 * device.peak_bytes);
 }
 
 bool Run(const char* part, const BenchOptions& options) {

@@ -53,7 +53,8 @@ class OpsBench {
     Linear("MLP in", s_.hidden, s_.mlp);
     Linear("MLP out", s_.mlp, s_.hidden);
     Linear("head", s_.hidden, s_.vocab);
-    Attention();
+    Attention<float>("", device_.peak_flops);
+    Attention<cuda::Bf16>(" in bf16", device_.peak_bf16_flops);
     Rows();
     Updates();
     Bases();
@@ -63,15 +64,17 @@ class OpsBench {
   }
 
  private:
-  static Array Random(int64_t n) {
-    const std::vector<float> stretch = RandomStretch(n);
+  template <typename T = float>
+  static cuda::DeviceBuffer<T> Random(int64_t n) {
+    const std::vector<float> numbers = RandomStretch(n);
+    const std::vector<T> stretch(numbers.begin(), numbers.end());
     const auto size = static_cast<int64_t>(stretch.size());
-    Array array(n);
+    cuda::DeviceBuffer<T> array(n);
     for (int64_t at = 0; at < n; at += size) {
-      GIMBAL_CUDA_CHECK(cudaMemcpy(
-          array.data() + at, stretch.data(),
-          static_cast<size_t>(std::min(size, n - at)) * sizeof(float),
-          cudaMemcpyHostToDevice));
+      GIMBAL_CUDA_CHECK(
+          cudaMemcpy(array.data() + at, stretch.data(),
+                     static_cast<size_t>(std::min(size, n - at)) * sizeof(T),
+                     cudaMemcpyHostToDevice));
     }
     return array;
   }
@@ -99,9 +102,13 @@ class OpsBench {
     return ms;
   }
 
-  // Bytes and FLOP are those beside the launchers; 0: not said.
   void Measure(const std::string& name, double bytes, double flop,
                const std::function<void()>& enqueue) {
+    Measure(name, bytes, flop, enqueue, device_.peak_flops);
+  }
+  // Bytes and FLOP are those beside the launchers; 0: not said, or not known.
+  void Measure(const std::string& name, double bytes, double flop,
+               const std::function<void()>& enqueue, double peak_flops) {
     if (TimeIsUp()) {
       left_out_.push_back(name);
       return;
@@ -119,7 +126,7 @@ class OpsBench {
     const double seconds = 1e-3 * ms / repeats;
     std::printf("| %s | %.1f |", name.c_str(), 1e6 * seconds);
     PrintRate(bytes, seconds, 1e-9, device_.peak_bytes);
-    PrintRate(flop, seconds, 1e-12, device_.peak_flops);
+    PrintRate(flop, seconds, 1e-12, peak_flops);
     std::printf("\n");
   }
   static void PrintRate(double amount, double seconds, double unit,
@@ -128,7 +135,8 @@ class OpsBench {
       std::printf(" | |");
     } else {
       const double rate = amount / seconds;
-      std::printf(" %.2f | %.1f%% |", unit * rate, 100 * rate / peak);
+      std::printf(" %.2f | %.1f%% |", unit * rate,
+                  peak > 0 ? 100 * rate / peak : 0.0);
     }
   }
 
@@ -153,22 +161,29 @@ class OpsBench {
     });
   }
 
-  void Attention() {
+  // In bf16 on tensor cores, whose peak is another.
+  template <typename T>
+  void Attention(const std::string& type, double peak_flops) {
     const compute::AttentionShape shape = {s_.samples, s_.context, s_.heads,
                                            s_.hidden / s_.heads};
     const int64_t nc = s_.rows() * s_.hidden;
-    const Array qkv = Random(3 * nc), o(nc), lse(s_.rows() * s_.heads),
-                d = Random(nc), dqkv(3 * nc),
-                scratch(cuda::AttentionBackwardScratch(shape));
-    const double n = static_cast<double>(nc);
+    const auto qkv = Random<T>(3 * nc), d = Random<T>(nc);
+    const cuda::DeviceBuffer<T> o(nc), dqkv(3 * nc);
+    const Array lse(s_.rows() * s_.heads),
+        scratch(cuda::AttentionBackwardScratch(shape));
+    const double n = static_cast<double>(nc), e = sizeof(T);
     const double t = static_cast<double>(s_.context);
-    Measure("AttentionForward", 16 * n, 2 * n * t, [&] {
+    const auto forward = [&] {
       cuda::AttentionForward(stream(), shape, qkv.data(), o.data(), lse.data());
-    });
-    Measure("AttentionBackward", 44 * n, 7 * n * t, [&] {
+    };
+    const auto backward = [&] {
       cuda::AttentionBackward(stream(), shape, qkv.data(), o.data(), lse.data(),
                               d.data(), dqkv.data(), scratch.data());
-    });
+    };
+    Measure("AttentionForward" + type, 4 * e * n, 2 * n * t, forward,
+            peak_flops);
+    Measure("AttentionBackward" + type, 11 * e * n, 7 * n * t, backward,
+            peak_flops);
   }
 
   void Rows() {

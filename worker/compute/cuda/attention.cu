@@ -1,15 +1,13 @@
-#include <cmath>
-
 #include "worker/compute/cuda/attention.h"
+#include "worker/compute/cuda/attention_arrays.cuh"
 #include "worker/compute/cuda/launch.h"
-#include "worker/compute/cuda/pack.cuh"
 
 namespace gimbal::compute::cuda {
 namespace {
 
-// A block's threads as a grid of 16 x 8: thread (y, x) has rows y + 16 i of a
-// tile of scores and their columns x + 8 j, so that a row belongs to 8
-// neighbouring lanes.
+// In fp32, outside tensor cores: a block's threads as a grid of 16 x 8: thread
+// (y, x) has rows y + 16 i of a tile of scores and their columns x + 8 j, so
+// that a row belongs to 8 neighbouring lanes.
 constexpr int kThreadRows = 16;
 constexpr int kThreadCols = 8;
 constexpr int kThreads = kThreadRows * kThreadCols;
@@ -24,47 +22,19 @@ struct Sizes {
   static constexpr int kStride = D + 4;                // no bank conflicts
 };
 
-// Where a head's vectors lie in arrays of [N, stride] rows.
-template <typename T>
-struct Arrays {
-  int64_t context, heads, head_dim;
-  float scale;
-  bool wide;  // rows may be moved in packs
-  const T* qkv;
-  const T* o;
-  const float* lse;
-  const T* dout;
-  const float* delta;
-  T* out;  // o or dqkv
-  float* out_lse;
-
-  __device__ int64_t c() const { return heads * head_dim; }
-  __device__ int64_t head() const { return blockIdx.y % heads; }
-  // First row of the block's sample.
-  __device__ int64_t row() const { return blockIdx.y / heads * context; }
-  // q, k or v (part 0, 1, 2) of the head at a row of the sample.
-  __device__ int64_t InQkv(int64_t row_of_sample, int part) const {
-    return (row() + row_of_sample) * 3 * c() + part * c() + head() * head_dim;
-  }
-  __device__ int64_t InOut(int64_t row_of_sample) const {
-    return (row() + row_of_sample) * c() + head() * head_dim;
-  }
-  __device__ int64_t InLse(int64_t row_of_sample) const {
-    return (row() + row_of_sample) * heads + head();
-  }
-};
+using Arrays = AttentionArrays<float>;
 
 // Rows `first` ... of the sample as a tile; zeros beyond the sample's end and
 // the head's width.
-template <int D, int rows, typename T>
-__device__ void LoadTile(const Arrays<T>& a, int64_t first, const T* source,
+template <int D, int rows>
+__device__ void LoadTile(const Arrays& a, int64_t first, const float* source,
                          int64_t stride, float (*tile)[D + 4]) {
-  constexpr int W = kPack<T>, kPacks = D / W;
+  constexpr int W = kPack<float>, kPacks = D / W;
   for (int i = threadIdx.x; i < rows * kPacks; i += kThreads) {
     const int row = i / kPacks, col = i % kPacks * W;
     Pack<W> pack = {};
     if (first + row < a.context) {
-      const T* from = source + row * stride + col;
+      const float* from = source + row * stride + col;
       if (a.wide && col < a.head_dim) {
         pack = Load<W>(from);
       } else if (!a.wide) {
@@ -125,9 +95,9 @@ __device__ inline void AddScaled(float factor, const float* row,
   }
 }
 
-template <int D, typename T>
-__device__ inline void StoreRow(const Arrays<T>& a, float factor,
-                                const Pack<4> (&sum)[kGroups<D>], T* row) {
+template <int D>
+__device__ inline void StoreRow(const Arrays& a, float factor,
+                                const Pack<4> (&sum)[kGroups<D>], float* row) {
 #pragma unroll
   for (int g = 0; g < kGroups<D>; ++g) {
     Pack<4> pack = sum[g];
@@ -145,8 +115,8 @@ __device__ inline void StoreRow(const Arrays<T>& a, float factor,
 }
 
 // A block per tile of rows; the longest rows first.
-template <int D, typename T>
-__global__ void __launch_bounds__(kThreads, 3) Forward(Arrays<T> a) {
+template <int D>
+__global__ void __launch_bounds__(kThreads, 3) Forward(Arrays a) {
   constexpr int kRows = Sizes<D>::kForwardRows, kCols = Sizes<D>::kForwardCols;
   constexpr int R = kRows / kThreadRows, C = kCols / kThreadCols;
   __shared__ __align__(16) float q[kRows][Sizes<D>::kStride];
@@ -215,17 +185,15 @@ __global__ void __launch_bounds__(kThreads, 3) Forward(Arrays<T> a) {
 }
 
 // delta = sum(dout o), a warp per row and head.
-template <typename T>
 __global__ void __launch_bounds__(kThreads)
-    Delta(int64_t rows_and_heads, int64_t head_dim, const T* o, const T* dout,
-          float* delta) {
+    Delta(int64_t rows_and_heads, int64_t head_dim, const float* o,
+          const float* dout, float* delta) {
   const int64_t at = static_cast<int64_t>(blockIdx.x) * (kThreads / kWarp) +
                      threadIdx.x / kWarp;
   if (at >= rows_and_heads) return;
   float sum = 0;
   for (int64_t i = threadIdx.x % kWarp; i < head_dim; i += kWarp) {
-    sum += Load<1>(o + at * head_dim + i).at[0] *
-           Load<1>(dout + at * head_dim + i).at[0];
+    sum += o[at * head_dim + i] * dout[at * head_dim + i];
   }
   sum = WarpSum(sum);
   if (threadIdx.x % kWarp == 0) delta[at] = sum;
@@ -242,24 +210,23 @@ struct BackwardTiles {
   float ds[kSize][kSize + 1];
 };
 
-template <int D, typename T>
-__device__ void LoadRows(const Arrays<T>& a, int64_t row, BackwardTiles<D>& t) {
+template <int D>
+__device__ void LoadRows(const Arrays& a, int64_t row, BackwardTiles<D>& t) {
   constexpr int kSize = BackwardTiles<D>::kSize;
   LoadTile<D, kSize>(a, row, a.qkv + a.InQkv(row, 0), 3 * a.c(), t.q);
   LoadTile<D, kSize>(a, row, a.dout + a.InOut(row), a.c(), t.dout);
 }
 
-template <int D, typename T>
-__device__ void LoadColumns(const Arrays<T>& a, int64_t col,
-                            BackwardTiles<D>& t) {
+template <int D>
+__device__ void LoadColumns(const Arrays& a, int64_t col, BackwardTiles<D>& t) {
   constexpr int kSize = BackwardTiles<D>::kSize;
   LoadTile<D, kSize>(a, col, a.qkv + a.InQkv(col, 1), 3 * a.c(), t.k);
   LoadTile<D, kSize>(a, col, a.qkv + a.InQkv(col, 2), 3 * a.c(), t.v);
 }
 
 // Probabilities of the tile and the gradient of its unscaled scores.
-template <int D, typename T>
-__device__ void FillScores(const Arrays<T>& a, int64_t row, int64_t col,
+template <int D>
+__device__ void FillScores(const Arrays& a, int64_t row, int64_t col,
                            BackwardTiles<D>& t) {
   constexpr int kSize = BackwardTiles<D>::kSize;
   constexpr int R = kSize / kThreadRows, C = kSize / kThreadCols;
@@ -285,8 +252,8 @@ __device__ void FillScores(const Arrays<T>& a, int64_t row, int64_t col,
 }
 
 // dk and dv: a block per tile of columns, over the rows from it on.
-template <int D, typename T>
-__global__ void __launch_bounds__(kThreads, 3) BackwardKeys(Arrays<T> a) {
+template <int D>
+__global__ void __launch_bounds__(kThreads, 3) BackwardKeys(Arrays a) {
   constexpr int kSize = BackwardTiles<D>::kSize;
   constexpr int R = kSize / kThreadRows;
   __shared__ BackwardTiles<D> t;
@@ -318,8 +285,8 @@ __global__ void __launch_bounds__(kThreads, 3) BackwardKeys(Arrays<T> a) {
 }
 
 // dq: a block per tile of rows, over the columns up to it; the longest first.
-template <int D, typename T>
-__global__ void __launch_bounds__(kThreads, 3) BackwardQueries(Arrays<T> a) {
+template <int D>
+__global__ void __launch_bounds__(kThreads, 3) BackwardQueries(Arrays a) {
   constexpr int kSize = BackwardTiles<D>::kSize;
   constexpr int R = kSize / kThreadRows;
   __shared__ BackwardTiles<D> t;
@@ -347,77 +314,41 @@ __global__ void __launch_bounds__(kThreads, 3) BackwardQueries(Arrays<T> a) {
   }
 }
 
-template <typename T>
-Arrays<T> ArraysOf(const AttentionShape& shape) {
-  Arrays<T> arrays = {};
-  arrays.context = shape.context;
-  arrays.heads = shape.heads;
-  arrays.head_dim = shape.head_dim;
-  arrays.scale =
-      static_cast<float>(1 / std::sqrt(static_cast<double>(shape.head_dim)));
-  arrays.wide = shape.head_dim % kPack<T> == 0;
-  return arrays;
-}
-
-template <int D, typename T>
+template <int D>
 void LaunchForward(cudaStream_t stream, const AttentionShape& shape,
-                   const Arrays<T>& arrays) {
-  const dim3 grid(Blocks(shape.context, Sizes<D>::kForwardRows),
-                  static_cast<unsigned>(shape.samples * shape.heads));
-  Launch(Forward<D, T>, grid, kThreads, 0, stream, arrays);
+                   const Arrays& arrays) {
+  Launch(Forward<D>, AttentionGrid(shape, Sizes<D>::kForwardRows), kThreads, 0,
+         stream, arrays);
 }
 
-template <int D, typename T>
+template <int D>
 void LaunchBackward(cudaStream_t stream, const AttentionShape& shape,
-                    const Arrays<T>& arrays) {
-  const dim3 grid(Blocks(shape.context, Sizes<D>::kBackward),
-                  static_cast<unsigned>(shape.samples * shape.heads));
-  Launch(BackwardKeys<D, T>, grid, kThreads, 0, stream, arrays);
-  Launch(BackwardQueries<D, T>, grid, kThreads, 0, stream, arrays);
+                    const Arrays& arrays) {
+  const dim3 grid = AttentionGrid(shape, Sizes<D>::kBackward);
+  Launch(BackwardKeys<D>, grid, kThreads, 0, stream, arrays);
+  Launch(BackwardQueries<D>, grid, kThreads, 0, stream, arrays);
 }
 
 }  // namespace
 
-template <typename T>
 void AttentionForward(cudaStream_t stream, const AttentionShape& shape,
-                      const T* qkv, T* o, float* lse) {
-  Arrays<T> arrays = ArraysOf<T>(shape);
-  arrays.qkv = qkv;
-  arrays.out = o;
-  arrays.out_lse = lse;
-  (shape.head_dim <= 32   ? LaunchForward<32, T>
-   : shape.head_dim <= 64 ? LaunchForward<64, T>
-                          : LaunchForward<128, T>)(stream, shape, arrays);
+                      const float* qkv, float* o, float* lse) {
+  const Arrays arrays = ForwardArrays(shape, qkv, o, lse);
+  (shape.head_dim <= 32   ? LaunchForward<32>
+   : shape.head_dim <= 64 ? LaunchForward<64>
+                          : LaunchForward<128>)(stream, shape, arrays);
 }
 
-template <typename T>
 void AttentionBackward(cudaStream_t stream, const AttentionShape& shape,
-                       const T* qkv, const T* o, const float* lse,
-                       const T* dout, T* dqkv, float* scratch) {
+                       const float* qkv, const float* o, const float* lse,
+                       const float* dout, float* dqkv, float* scratch) {
   const int64_t rows_and_heads = AttentionBackwardScratch(shape);
-  Launch(Delta<T>, Blocks(rows_and_heads, kThreads / kWarp), kThreads, 0,
-         stream, rows_and_heads, shape.head_dim, o, dout, scratch);
-  Arrays<T> arrays = ArraysOf<T>(shape);
-  arrays.qkv = qkv;
-  arrays.o = o;
-  arrays.lse = lse;
-  arrays.dout = dout;
-  arrays.delta = scratch;
-  arrays.out = dqkv;
-  (shape.head_dim <= 32   ? LaunchBackward<32, T>
-   : shape.head_dim <= 64 ? LaunchBackward<64, T>
-                          : LaunchBackward<128, T>)(stream, shape, arrays);
+  Launch(Delta, Blocks(rows_and_heads, kThreads / kWarp), kThreads, 0, stream,
+         rows_and_heads, shape.head_dim, o, dout, scratch);
+  const Arrays arrays = BackwardArrays(shape, qkv, o, lse, dout, dqkv, scratch);
+  (shape.head_dim <= 32   ? LaunchBackward<32>
+   : shape.head_dim <= 64 ? LaunchBackward<64>
+                          : LaunchBackward<128>)(stream, shape, arrays);
 }
-
-template void AttentionForward(cudaStream_t, const AttentionShape&,
-                               const float*, float*, float*);
-template void AttentionForward(cudaStream_t, const AttentionShape&, const Bf16*,
-                               Bf16*, float*);
-template void AttentionBackward(cudaStream_t, const AttentionShape&,
-                                const float*, const float*, const float*,
-                                const float*, float*, float*);
-template void AttentionBackward(cudaStream_t, const AttentionShape&,
-                                const Bf16*, const Bf16*, const float*,
-                                const Bf16*, Bf16*, float*);
 
 }  // namespace gimbal::compute::cuda

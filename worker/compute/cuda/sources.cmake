@@ -3,6 +3,8 @@
 set(GIMBAL_CUDA_KERNELS
   worker/compute/cuda/activation.cu
   worker/compute/cuda/attention.cu
+  worker/compute/cuda/attention_bf16_backward.cu
+  worker/compute/cuda/attention_bf16_forward.cu
   worker/compute/cuda/basis.cu
   worker/compute/cuda/convert.cu
   worker/compute/cuda/cross_entropy.cu

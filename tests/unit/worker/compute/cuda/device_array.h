@@ -80,19 +80,28 @@ inline std::vector<int32_t> RandomIds(int64_t n, int64_t below) {
 
 inline Doubles ToDouble(const Floats& x) { return {x.begin(), x.end()}; }
 
+// Rounding to bf16 moves a number by at most this part of itself, half the
+// distance of its neighbours.
+inline constexpr double kBf16Rounding = 1.0 / 256;
+
 // |actual - expected| <= tolerance * (1 + the largest expected number), and in
-// bf16 half the distance of neighbouring numbers more.
+// bf16 a rounding more. `inner`: what roundings on the way may have done to
+// each number, too; empty: nothing.
 template <typename T = float>
 void ExpectClose(const Floats& actual, const Doubles& expected,
-                 double tolerance, const char* what) {
+                 double tolerance, const char* what,
+                 const Doubles& inner = {}) {
   ASSERT_EQ(actual.size(), expected.size()) << what;
   double largest = 0;
   for (const double x : expected) largest = std::max(largest, std::abs(x));
   for (size_t i = 0; i < actual.size(); ++i) {
+    const double moved = inner.empty() ? 0 : inner[i];
     const double rounding =
-        std::is_same_v<T, Bf16> ? std::abs(expected[i]) / 256 : 0;
+        std::is_same_v<T, Bf16>
+            ? kBf16Rounding * (std::abs(expected[i]) + moved)
+            : 0;
     ASSERT_LE(std::abs(actual[i] - expected[i]),
-              tolerance * (1 + largest) + rounding)
+              tolerance * (1 + largest) + moved + rounding)
         << what << "[" << i << "]: " << actual[i] << ", expected "
         << expected[i];
   }
