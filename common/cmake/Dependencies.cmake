@@ -29,3 +29,13 @@ if(GIMBAL_SERVICES)
     find_package(benchmark 1.7 REQUIRED)
   endif()
 endif()
+
+# gimbal_find_cuda_toolkit(): find_package(CUDAToolkit) or an error. CMake 3.25
+# calls a library deprecated that CUDA 13 no longer has, and fails of it, where a
+# project asks for that very CMake.
+macro(gimbal_find_cuda_toolkit)
+  set(_gimbal_least_cmake "${CMAKE_MINIMUM_REQUIRED_VERSION}")
+  set(CMAKE_MINIMUM_REQUIRED_VERSION 3.24)
+  find_package(CUDAToolkit 12.0 REQUIRED)
+  set(CMAKE_MINIMUM_REQUIRED_VERSION "${_gimbal_least_cmake}")
+endmacro()
