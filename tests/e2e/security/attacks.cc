@@ -33,6 +33,16 @@ const std::string kGreetings[] = {
         33),
     "SSH-2.0-OpenSSH_9.2\r\n", "GMBL", "\n"};
 
+// Connects and says half of it.
+bool Begin(HeldConnection& held) {
+  auto socket = net::ConnectTo(held.address, Soon());
+  if (!socket.ok()) return false;
+  held.socket = *std::move(socket);
+  held.said = held.greeting.size() / 2;
+  (void)held.socket.WriteAll(held.greeting.data(), held.said, nullptr, 0).ok();
+  return true;
+}
+
 }  // namespace
 
 std::vector<std::string> PortsOf(const std::vector<int>& pids) {
@@ -110,18 +120,30 @@ void SendForgedLink(const std::string& address,
   (void)socket->WriteAll(proof.data(), proof.size(), nullptr, 0).ok();
 }
 
-std::vector<net::Socket> HoldConnections(const std::string& address,
-                                         int count) {
-  std::vector<net::Socket> held;
+std::vector<HeldConnection> HoldConnections(const std::string& address,
+                                            int count) {
+  std::vector<HeldConnection> held;
   for (int i = 0; i < count; ++i) {
-    auto socket = net::ConnectTo(address, Soon());
-    if (!socket.ok()) break;
-    const std::string& greeting = kGreetings[static_cast<size_t>(i) % 7];
-    (void)socket->WriteAll(greeting.data(), greeting.size() / 2, nullptr, 0)
-        .ok();
-    held.push_back(*std::move(socket));
+    HeldConnection one{.address = address,
+                       .greeting = kGreetings[static_cast<size_t>(i) % 7],
+                       .socket = {}};
+    if (!Begin(one)) break;
+    held.push_back(std::move(one));
   }
   return held;
+}
+
+void Dribble(std::vector<HeldConnection>& held) {
+  for (HeldConnection& one : held) {
+    const bool more =
+        one.said < one.greeting.size() &&
+        one.socket.WriteAll(&one.greeting[one.said], 1, nullptr, 0).ok();
+    if (more) {
+      ++one.said;
+    } else {
+      Begin(one);  // in vain where the port is full
+    }
+  }
 }
 
 }  // namespace gimbal::test_support

@@ -28,7 +28,17 @@ void SendGarbage(const std::string& address, unsigned seed);
 // A greeting for a link, right but for the proof.
 void SendForgedLink(const std::string& address,
                     const worker::EdgeIdentity& edge);
-// Connections that stay, with part of a greeting.
-std::vector<net::Socket> HoldConnections(const std::string& address, int count);
+// A connection that stays, and how much of its greeting it has said.
+struct HeldConnection {
+  std::string address;
+  std::string greeting;
+  net::Socket socket;
+  size_t said = 0;
+};
+std::vector<HeldConnection> HoldConnections(const std::string& address,
+                                            int count);
+// One more byte on each, so that none is ever idle for long; one that was ended
+// or has nothing left to say is made anew.
+void Dribble(std::vector<HeldConnection>& held);
 
 }  // namespace gimbal::test_support

@@ -119,10 +119,10 @@ class SecurityTest : public test_support::TrainFixture {
     const std::vector<std::string> ports = PortsOfJob("run");
     const std::string address = AddressOf("run");
     const std::string id = RunId("run");  // no secret
-    std::vector<net::Socket> held;
+    std::vector<test_support::HeldConnection> held;
     for (const std::string& port : ports) {
-      for (auto& socket : test_support::HoldConnections(port, kHeldPerPort)) {
-        held.push_back(std::move(socket));
+      for (auto& each : test_support::HoldConnections(port, kHeldPerPort)) {
+        held.push_back(std::move(each));
       }
     }
     calls(address);
@@ -130,7 +130,10 @@ class SecurityTest : public test_support::TrainFixture {
     Verb("run", "resume");
     std::atomic<bool> over = false;
     std::thread attacker([&] {
-      for (unsigned round = 1; !over; ++round) Attack(ports, id, round);
+      for (unsigned round = 1; !over; ++round) {
+        Attack(ports, id, round);
+        test_support::Dribble(held);
+      }
     });
     const CommandResult result = command.Wait(seconds(240));
     over = true;
