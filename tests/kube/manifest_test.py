@@ -245,6 +245,44 @@ class ObjectPolicyTest(RenderedTest):
                 ]
                 self.assertEqual(found, [item["metadata"]["name"]])
 
+    def test_workers_are_kept_apart_by_labels_that_they_have(self):
+        found = 0
+        for pod, item, _ in self.each_pod():
+            if not item["metadata"]["name"].endswith("-worker"):
+                continue
+            labels = item["spec"]["template"]["metadata"]["labels"].items()
+            apart, = pod["affinity"]["podAntiAffinity"][
+                "preferredDuringSchedulingIgnoredDuringExecution"]
+            near, = pod["affinity"]["podAffinity"][
+                "preferredDuringSchedulingIgnoredDuringExecution"]
+            spread, = pod["topologySpreadConstraints"]
+            for term, key in ((apart["podAffinityTerm"], "kubernetes.io/hostname"),
+                              (spread, "kubernetes.io/hostname"),
+                              (near["podAffinityTerm"], "topology.kubernetes.io/zone")):
+                self.assertEqual(term["topologyKey"], key)
+                wanted = term["labelSelector"]["matchLabels"].items()
+                self.assertLessEqual(wanted, labels)
+            self.assertGreater(apart["weight"], near["weight"])
+            found += 1
+        self.assertGreater(found, len(render.OVERLAYS))
+
+    def test_the_monitor_finds_every_pod_of_the_run_at_its_port(self):
+        for objects in self.each():
+            found = render.by_name(objects)
+            for (kind, _), monitor in found.items():
+                if kind != "PodMonitor":
+                    continue
+                wanted = monitor["spec"]["selector"]["matchLabels"].items()
+                endpoint, = monitor["spec"]["podMetricsEndpoints"]
+                jobs = [item for _, _, item in render.pods(objects)]
+                self.assertEqual(len(jobs), 2)
+                for job in jobs:
+                    template = job["spec"]["template"]
+                    self.assertLessEqual(wanted, template["metadata"]["labels"].items())
+                    ports = [port["name"] for container in template["spec"]["containers"]
+                             for port in container["ports"]]
+                    self.assertIn(endpoint["port"], ports)
+
     def test_names_lead_to_addresses_before_pods_are_ready(self):
         for objects in self.each():
             for item in objects:

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -271,6 +272,20 @@ TEST_F(Slurm, TheStageOfALostNodeMoves) {
   EXPECT_EQ(cluster->JobField(job, "Restarts"), "0");
   cluster->StartNode(node);
   EXPECT_TRUE(cluster->Ready()) << "a node that comes back is used again";
+}
+
+// What deploy/slurm/README.md tells people to type leads to a run that ends.
+TEST_F(Slurm, ThePageDoesWhatItSays) {
+  const char* path = std::getenv("PATH");
+  const char* programs = std::getenv("GIMBAL_BIN_DIR");
+  const char* source = std::getenv("GIMBAL_SOURCE_DIR");
+  ASSERT_TRUE(path && programs && source);
+  const CommandResult page = test_support::Run(
+      {"/usr/bin/env", std::string("PATH=") + programs + ":" + path,
+       "/usr/bin/python3", "-B", std::string(source) + "/tests/slurm/page.py",
+       folder_.path()},
+      kLong);
+  EXPECT_EQ(page.exit_code, 0) << page.output;
 }
 
 }  // namespace
