@@ -59,7 +59,7 @@ CudaPluginDevices Find() {
   int solver = 0;
   cusolverGetVersion(&solver);
   found.numerics =
-      absl::StrFormat("CUDA %d, cuBLASLt %d, cuSOLVER %d, %s, kernels 2",
+      absl::StrFormat("CUDA %d, cuBLASLt %d, cuSOLVER %d, %s, kernels 3",
                       runtime, cublasLtGetVersion(), solver, name);
   found.links = LinksOf(device);
   return found;
