@@ -89,7 +89,7 @@ else
   nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm \
     --format=csv,noheader || echo 'nvidia-smi finds no GPU'
 fi
-echo 'All arithmetic is fp32; MFU is a share of the fp32 peak outside tensor cores.'
+echo 'Shares of a peak are of that of the type: bf16 in tensor cores, fp32 outside of them.'
 
 if [[ -z $bin ]]; then
   bin=$folder/bin
