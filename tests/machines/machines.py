@@ -146,15 +146,11 @@ class Machines(contextlib.ExitStack):
 
     def __init__(self, folder, addresses):
         super().__init__()
-        cgroups = folder / "cgroups"
-        cgroups.mkdir()
-        subprocess.run(["mount", "-t", "cgroup2", "cgroup2", cgroups], check=True)
+        cgroups = self.mount(folder / "cgroups", "cgroup2")
         ip("link", "add", BRIDGE, "type", "bridge")
         ip("link", "set", BRIDGE, "up")
         # The overlays of the machines must not be on one themselves.
-        disks = folder / "disks"
-        disks.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", disks], check=True)
+        disks = self.mount(folder / "disks", "tmpfs")
         hosts = "127.0.0.1 localhost\n" + "".join(
             f"{address} {name}\n" for name, address in addresses.items())
         self.machines = {}
@@ -163,6 +159,14 @@ class Machines(contextlib.ExitStack):
             self.callback(machine.remove)
             self.machines[name] = machine
             machine.boot()
+
+    def mount(self, folder, kind):
+        """Until the machines are gone: whoever removes `folder` then must not
+        find the kernel's groups in it."""
+        folder.mkdir()
+        subprocess.run(["mount", "-t", kind, kind, folder], check=True)
+        self.callback(subprocess.run, ["umount", "-l", folder], check=True)
+        return folder
 
     def __getitem__(self, name):
         return self.machines[name]
