@@ -79,6 +79,7 @@ std::string ToJson(const std::vector<StagePlan>& plan,
                                   {"weights_bytes", memory.weights},
                                   {"gradients_bytes", memory.gradients},
                                   {"optimizer_bytes", memory.optimizer},
+                                  {"offloaded_bytes", memory.offloaded},
                                   {"activation_slots", memory.activation_slots},
                                   {"activations_bytes", memory.activations},
                                   {"messages_bytes", memory.messages},
@@ -108,6 +109,14 @@ std::string RoomLine(int64_t needed, std::optional<int64_t> available) {
                          : warning + "\n";
 }
 
+// "1.2 GiB", "300 MiB + 1.2 GiB" with the state on the host.
+std::string Optimizer(const worker::StageMemory& memory) {
+  const std::string text = FormatBytes(memory.optimizer);
+  return memory.offloaded == 0
+             ? text
+             : absl::StrCat(text, " + ", FormatBytes(memory.offloaded));
+}
+
 std::string ToTable(const std::vector<StagePlan>& plan,
                     std::optional<int64_t> available) {
   TextTable table({"stage", "layers", "parameters", "delay", "refresh",
@@ -123,7 +132,7 @@ std::string ToTable(const std::vector<StagePlan>& plan,
                       : "-",
                   absl::StrFormat("%s (%d)", FormatBytes(memory.weights),
                                   memory.weight_versions),
-                  FormatBytes(memory.gradients), FormatBytes(memory.optimizer),
+                  FormatBytes(memory.gradients), Optimizer(memory),
                   absl::StrFormat("%s (%d)", FormatBytes(memory.activations),
                                   memory.activation_slots),
                   FormatBytes(memory.messages), FormatBytes(memory.snapshot),
@@ -137,10 +146,14 @@ std::string ToTable(const std::vector<StagePlan>& plan,
   const int64_t total = TotalBytes(plan);
   return absl::StrFormat(
       "%s\nweights (versions kept), activations (microbatches in flight); "
-      "refresh: updates between\n%s parameters, %s over all stages; the "
+      "refresh: updates between%s\n%s parameters, %s over all stages; the "
       "heaviest is stage %d\n%s",
-      table.ToString(), FormatCount(parameters), FormatBytes(total),
-      heaviest->stage, RoomLine(total, available));
+      table.ToString(),
+      plan.front().memory.offloaded > 0
+          ? "; optimizer: on the device + on the host"
+          : "",
+      FormatCount(parameters), FormatBytes(total), heaviest->stage,
+      RoomLine(total, available));
 }
 
 absl::Status Show(const PlanOptions& options) {

@@ -249,7 +249,7 @@ absl::StatusOr<TrainPlan> Preflight(const TrainRequest& request,
       "cluster.listen", config.cluster().listen()));
   GIMBAL_ASSIGN_OR_RETURN(
       const worker::Backend backend,
-      worker::ChooseBackendFor(request.device, worker::ModelSpecOf(config)));
+      worker::ChooseBackendFor(request.device, worker::EngineSpecOf(config)));
   plan.device = backend.device;
   plan.gpus = plan.device == "cuda" ? worker::FindCuda().devices : 0;
   GIMBAL_ASSIGN_OR_RETURN(

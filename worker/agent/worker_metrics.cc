@@ -78,6 +78,7 @@ constexpr std::pair<const char*, int64_t StageMemory::*> kMemory[] = {
     {"weights", &StageMemory::weights},
     {"gradients", &StageMemory::gradients},
     {"optimizer", &StageMemory::optimizer},
+    {"offloaded", &StageMemory::offloaded},
     {"activations", &StageMemory::activations},
     {"messages", &StageMemory::messages},
     {"snapshot", &StageMemory::snapshot},

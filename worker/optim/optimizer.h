@@ -60,6 +60,8 @@ struct OptimizerSpec {
   double weight_decay = 0.01;
   int64_t moment_reset =
       0;  // clear the moments every so many updates; 0: never
+  // A device keeps the state in memory of the host; changes no number.
+  bool offload = false;
   RotationSpec rotation;
   MuonSpec muon;
 };

@@ -25,6 +25,15 @@ std::string PluginPath() {
   return (program.parent_path() / "libgimbal_cuda.so").string();
 }
 
+// For workers that learn what a run asks of them when they have stages.
+EngineFactory Checked(const char* device, EngineFactory make) {
+  return [device, make = std::move(make)](const StageEngineSpec& spec) {
+    const absl::Status supported = CheckSupports(device, spec);
+    if (supported.ok()) return make(spec);
+    throw std::runtime_error(std::string(supported.message()));
+  };
+}
+
 CudaSearch Load(const std::string& path) {
   // Every stream its own queue, as far as there are any: a transfer that waits
   // for its other end must not hold up what would bring that about, nor the
@@ -47,17 +56,11 @@ CudaSearch Load(const std::string& path) {
                 " instead of ", kCudaPluginBuild)};
   }
   CudaPluginDevices found = plugin->find();
-  return {
-      .devices = found.count,
-      .text = std::move(found.text),
-      .backend = {"cuda", std::move(found.numerics),
-                  [make = plugin->make_engine](const StageEngineSpec& s) {
-                    const absl::Status supported =
-                        CheckSupports("cuda", s.stage.model);
-                    if (supported.ok()) return make(s);
-                    throw std::runtime_error(std::string(supported.message()));
-                  },
-                  std::move(found.links), /*bf16=*/true}};
+  return {.devices = found.count,
+          .text = std::move(found.text),
+          .backend = {"cuda", std::move(found.numerics),
+                      Checked("cuda", plugin->make_engine),
+                      std::move(found.links), /*bf16=*/true}};
 }
 
 CudaSearch Search() {
@@ -95,7 +98,9 @@ absl::Status CheckCuda(const ModelSpec& model) {
 
 }  // namespace
 
-Backend CpuBackend() { return {"cpu", compute::NumericsTag(), MakeCpuEngine}; }
+Backend CpuBackend() {
+  return {"cpu", compute::NumericsTag(), Checked("cpu", MakeCpuEngine)};
+}
 
 absl::Status ShowOneGpu(int index) {
   const char* shown = std::getenv("CUDA_VISIBLE_DEVICES");
@@ -132,26 +137,34 @@ absl::StatusOr<Backend> ChooseBackend(const std::string& device) {
       absl::StrCat("--device cuda: ", cuda.text, "; use --device cpu"));
 }
 
-absl::Status CheckSupports(const std::string& device, const ModelSpec& model) {
-  if (device == "cuda") return CheckCuda(model);
-  if (!model.bf16) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      "precision.compute: bf16 does not run on the CPU: use --device cuda, or "
-      "precision.compute: fp32");
+absl::Status CheckSupports(const std::string& device,
+                           const StageEngineSpec& spec) {
+  if (device == "cuda") return CheckCuda(spec.stage.model);
+  if (spec.stage.model.bf16) {
+    return absl::InvalidArgumentError(
+        "precision.compute: bf16 does not run on the CPU: use --device cuda, "
+        "or precision.compute: fp32");
+  }
+  if (spec.update.optimizer.offload) {
+    return absl::InvalidArgumentError(
+        "optimizer.offload: host is for GPUs; on the CPU the state is in the "
+        "host's memory anyway: use --device cuda, or optimizer.offload: none");
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Backend> ChooseBackendFor(const std::string& device,
-                                         const ModelSpec& model) {
+                                         const StageEngineSpec& spec) {
   absl::StatusOr<Backend> backend = ChooseBackend(device);
   if (!backend.ok()) return backend;
-  const absl::Status supported = CheckSupports(backend->device, model);
+  const absl::Status supported = CheckSupports(backend->device, spec);
   if (supported.ok()) return backend;
   if (device != "auto") return supported;
   if (backend->device == "cpu") {
     return absl::InvalidArgumentError(absl::StrCat(
         supported.message(), "; --device auto: ", FindCuda().text));
   }
-  if (CheckSupports("cpu", model).ok()) return CpuBackend();
+  if (CheckSupports("cpu", spec).ok()) return CpuBackend();
   return supported;
 }
 

@@ -49,13 +49,14 @@ const CudaSearch& FindCuda();
 // device. Thread-safe.
 absl::StatusOr<Backend> ChooseBackend(const std::string& device);
 
-// Whether stages of this model run on a device, "cpu" or "cuda"; else
-// INVALID_ARGUMENT, with the keys of the config that ask for what does not.
-absl::Status CheckSupports(const std::string& device, const ModelSpec& model);
+// Whether such stages run on a device, "cpu" or "cuda"; else INVALID_ARGUMENT,
+// with the keys of the config that ask for what does not.
+absl::Status CheckSupports(const std::string& device,
+                           const StageEngineSpec& spec);
 
-// What computes stages of this model. `device` as in ChooseBackend; auto takes
-// what runs the model, CUDA before the CPU. Errors: those of both.
+// What computes such stages. `device` as in ChooseBackend; auto takes what runs
+// them, CUDA before the CPU. Errors: those of both.
 absl::StatusOr<Backend> ChooseBackendFor(const std::string& device,
-                                         const ModelSpec& model);
+                                         const StageEngineSpec& spec);
 
 }  // namespace gimbal::worker

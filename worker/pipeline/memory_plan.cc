@@ -44,6 +44,7 @@ StageMemory PlanStage(const v1::RunConfig& config,
   memory.weights = bytes.weights;
   memory.gradients = table.size() * 4;
   memory.optimizer = bytes.optimizer;
+  memory.offloaded = bytes.offloaded;
   memory.activation_slots = ActivationSlots(state.schedule, state.index);
   const ActivationBytes activations = BytesOf(spec, memory.activation_slots);
   memory.activations = activations.all;

@@ -17,6 +17,7 @@ struct StageMemory {
   int weight_versions = 0;
   int64_t gradients = 0;
   int64_t optimizer = 0;    // moments, bases, scratch
+  int64_t offloaded = 0;    // of the moments and bases, on the host instead
   int64_t activations = 0;  // minibatches in flight, scratch
   int activation_slots = 0;
   int64_t messages = 0;  // buffers of the edges
@@ -26,8 +27,8 @@ struct StageMemory {
   int64_t kept = 0;
 
   int64_t total() const {
-    return weights + gradients + optimizer + activations + messages + snapshot +
-           kept;
+    return weights + gradients + optimizer + offloaded + activations +
+           messages + snapshot + kept;
   }
 };
 

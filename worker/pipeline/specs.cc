@@ -104,6 +104,7 @@ OptimizerSpec OptimizerSpecOf(const v1::RunConfig& config) {
           .eps = optimizer.eps(),
           .weight_decay = optimizer.weight_decay(),
           .moment_reset = optimizer.moment_reset(),
+          .offload = optimizer.offload() == v1::OFFLOAD_KIND_HOST,
           .rotation = RotationSpecOf(config),
           .muon = {.momentum = optimizer.muon().momentum(),
                    .iterations = optimizer.muon().iterations()}};
@@ -197,6 +198,12 @@ StageStateSpec StageStateSpecOf(const v1::RunConfig& config,
                      .lr = LrSpecOf(config),
                      .clip = config.optimizer().clip(),
                      .mitigation = MitigationSpecOf(config)},
+          .wire = WireFormatOf(config)};
+}
+
+StageEngineSpec EngineSpecOf(const v1::RunConfig& config) {
+  return {.stage = WholeModelOf(config, config.batch().microbatch()),
+          .update = {.optimizer = OptimizerSpecOf(config)},
           .wire = WireFormatOf(config)};
 }
 

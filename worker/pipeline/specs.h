@@ -32,6 +32,8 @@ StageSpec StageSpecOf(const v1::RunConfig& config,
                       const v1::StagePlacement& placement);
 StageStateSpec StageStateSpecOf(const v1::RunConfig& config,
                                 const v1::StagePlacement& placement);
+// What the run asks of whatever computes it, as one stage (CheckSupports).
+StageEngineSpec EngineSpecOf(const v1::RunConfig& config);
 // The whole model as one stage.
 StageSpec WholeModelOf(const v1::RunConfig& config, int microbatch);
 

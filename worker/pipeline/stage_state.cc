@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "worker/pipeline/cuda/update_units.h"
+
 namespace gimbal::worker {
 namespace {
 
@@ -38,6 +40,12 @@ StageState::Bytes StageState::Count(const StageStateSpec& spec) {
   const auto rule = StageUpdate::Count(update, table);
   const int versions = VersionsOf(spec, needs);
   Bytes bytes{.optimizer = rule.held};
+  if (update.optimizer.offload) {
+    const UpdateUnits units(update.optimizer, table);
+    bytes.offloaded = units.state_bytes;
+    bytes.optimizer +=
+        units.window_bytes[0] + units.window_bytes[1] - units.state_bytes;
+  }
   bytes.weight_arenas =
       versions + int{needs.prediction} + int{needs.correction};
   // With bf16 every arena has a copy for products.

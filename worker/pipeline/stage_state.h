@@ -40,6 +40,7 @@ class StageState {
     int64_t weights = 0;  // all arenas of them
     int weight_arenas = 0;
     int64_t optimizer = 0;  // the update rule, scratch included
+    int64_t offloaded = 0;  // of its state, on the host instead
     int64_t snapshot = 0;   // a copy for a checkpoint, activations not counted
   };
   static Bytes Count(const StageStateSpec& spec);

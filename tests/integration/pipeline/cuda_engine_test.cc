@@ -168,6 +168,29 @@ TEST_P(CudaEngineIn, OneWorkerAndFourHaveTheSameBits) {
   }
 }
 
+// Also from a snapshot of a run that keeps its state on the device.
+TEST_P(CudaEngineIn, TheStateOnTheHostChangesNoNumber) {
+  const TempDir folder;
+  PipelineOptions options = Options(ScheduleKind::kAsync1F1B, 4, 1);
+  options.model.bf16 = GetParam();
+  options.optimizer.kind = OptimizerKind::kBasisRotation;
+  options.mitigation.weight_prediction = true;
+  const PipelineResult device = RunWell(options);
+  options.optimizer.offload = true;
+  options.cuts[6] = {.snapshot = true};
+  options.checkpoint_root = folder.path();
+  for (const int workers : {1, 4}) {
+    options.workers = workers;
+    EXPECT_TRUE(RunWell(options).SameNumbers(device)) << workers;
+  }
+  options.cuts.clear();
+  options.start = 6;
+  for (const bool offload : {false, true}) {
+    options.optimizer.offload = offload;
+    EXPECT_EQ(RunWell(options).weights, device.weights) << offload;
+  }
+}
+
 TEST_P(CudaEngineIn, GoesOnFromASnapshotWithTheSameBits) {
   for (const bool stash : {true, false}) {
     const TempDir folder;

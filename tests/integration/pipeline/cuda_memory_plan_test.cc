@@ -1,4 +1,5 @@
-// `gimbal plan`'s estimate of a run in bf16 against what its stages take.
+// `gimbal plan`'s estimates against what stages take: of a run in bf16, and of
+// one whose optimizer state lies on the host.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
@@ -55,6 +56,40 @@ TEST(CudaMemoryPlan, CountsWhatAStageInBf16Takes) {
       EXPECT_NEAR(planned / used, 1, 0.02) << "stage " << stage;
       EXPECT_EQ(plan.weights, plan.gradients * plan.weight_versions * 3 / 2);
     }
+  }
+}
+
+TEST(CudaMemoryPlan, CountsWhatStateOnTheHostSavesTheDevice) {
+  for (const char* optimizer : {"adamw", "basis_rotation"}) {
+    v1::StagePlacement placement;
+    placement.set_blocks(4);
+    double used[2] = {};
+    StageMemory plans[2];
+    for (const bool offload : {false, true}) {
+      const auto config = *config::ParseRunConfig(
+          kConfig, "test",
+          std::vector<std::string>{
+              "pipeline.stages=1", std::string("optimizer.name=") + optimizer,
+              offload ? "optimizer.offload=host" : "optimizer.offload=none"});
+      plans[offload] = PlanStage(config, placement);
+      const double before = UsedBytes();
+      const StageState state(StageStateSpecOf(config, placement),
+                             MakeCudaEngine);
+      used[offload] = UsedBytes() - before;
+    }
+    const auto saved =
+        static_cast<double>(plans[0].optimizer - plans[1].optimizer);
+    EXPECT_EQ(plans[0].offloaded, 0);
+    EXPECT_GT(saved, 0.6 * static_cast<double>(plans[1].offloaded));
+    // Smaller batches need less scratch, too, which is not counted.
+    EXPECT_GE(used[0] - used[1], 0.99 * saved) << optimizer;
+    if (optimizer == std::string("adamw")) {
+      EXPECT_NEAR((used[0] - used[1]) / saved, 1, 0.01);
+    }
+    RecordProperty(optimizer,
+                   std::to_string(plans[0].optimizer) + " bytes without, " +
+                       std::to_string(plans[1].optimizer) + " with, " +
+                       std::to_string(plans[1].offloaded) + " on the host");
   }
 }
 

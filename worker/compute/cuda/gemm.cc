@@ -29,6 +29,10 @@ cublasOperation_t OperationOf(Trans trans) {
   return trans == Trans::kYes ? CUBLAS_OP_T : CUBLAS_OP_N;
 }
 
+int64_t BatchOfChoice(const GemmCall& call) {
+  return call.as_batch > 0 ? call.as_batch : call.batch;
+}
+
 class Layout {
  public:
   // Column-major.
@@ -38,13 +42,16 @@ class Layout {
                                         static_cast<uint64_t>(rows),
                                         static_cast<uint64_t>(cols), ld));
     if (batch == 1) return;
-    const auto count = static_cast<int32_t>(batch);
-    Set(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, count);
+    SetBatch(batch);
     Set(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, stride);
   }
   ~Layout() { cublasLtMatrixLayoutDestroy(layout_); }
   Layout(const Layout&) = delete;
   cublasLtMatrixLayout_t get() const { return layout_; }
+
+  void SetBatch(int64_t batch) {
+    Set(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<int32_t>(batch));
+  }
 
  private:
   template <typename T>
@@ -87,6 +94,7 @@ struct Gemm::Key {
               call.ldb,
               call.ldd,
               call.batch,
+              BatchOfChoice(call),
               call.stride_a,
               call.stride_b,
               call.stride_d,
@@ -101,8 +109,9 @@ struct Gemm::Key {
   friend auto operator<=>(const Key&, const Key&) = default;
 
   std::tuple<Trans, Trans, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
-             int64_t, int64_t, int64_t, int64_t, bool, bool, cudaDataType_t,
-             cudaDataType_t, uint32_t, uint32_t, uint32_t, uint32_t>
+             int64_t, int64_t, int64_t, int64_t, int64_t, bool, bool,
+             cudaDataType_t, cudaDataType_t, uint32_t, uint32_t, uint32_t,
+             uint32_t>
       value;
 };
 
@@ -111,12 +120,13 @@ struct Gemm::Key {
 struct Gemm::Plan {
   Plan(cublasLtHandle_t handle, const GemmCall& call)
       : a(call.b.type, call.trans_b == Trans::kYes ? call.k : call.n,
-          call.trans_b == Trans::kYes ? call.n : call.k, call.ldb, call.batch,
-          call.stride_b),
+          call.trans_b == Trans::kYes ? call.n : call.k, call.ldb,
+          BatchOfChoice(call), call.stride_b),
         b(call.a.type, call.trans_a == Trans::kYes ? call.m : call.k,
-          call.trans_a == Trans::kYes ? call.k : call.m, call.lda, call.batch,
-          call.stride_a),
-        d(call.d.type, call.n, call.m, call.ldd, call.batch, call.stride_d) {
+          call.trans_a == Trans::kYes ? call.k : call.m, call.lda,
+          BatchOfChoice(call), call.stride_a),
+        d(call.d.type, call.n, call.m, call.ldd, BatchOfChoice(call),
+          call.stride_d) {
     CHECK_LT(
         cublasLtMatmulDescCreate(&product, CUBLAS_COMPUTE_32F, CUDA_R_32F));
     Set(CUBLASLT_MATMUL_DESC_TRANSA, OperationOf(call.trans_b));
@@ -126,6 +136,8 @@ struct Gemm::Plan {
       Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, call.bias.data);
     }
     Choose(handle, call);
+    if (BatchOfChoice(call) == call.batch) return;
+    for (Layout* layout : {&a, &b, &d}) layout->SetBatch(call.batch);
   }
   ~Plan() { cublasLtMatmulDescDestroy(product); }
   Plan(const Plan&) = delete;

@@ -65,6 +65,9 @@ struct GemmCall {
   Source bias = {};  // [n], for every row
   int64_t batch = 1;
   int64_t stride_a = 0, stride_b = 0, stride_d = 0;
+  // Takes the algorithm that a batch of so many gets: a part of it then has the
+  // bits of the whole. 0: of `batch`.
+  int64_t as_batch = 0;
 };
 
 class Gemm {

@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "worker/compute/cuda/scratch.h"
+
 namespace gimbal::compute::cuda {
 
 struct MatrixBatch {
@@ -22,9 +24,6 @@ struct MatrixBatch {
   // Elements of memory of the batch.
   int64_t elements() const { return count * stride; }
 };
-
-// Distance of matrices of `size` elements in memory of a batch.
-constexpr int64_t BatchStride(int64_t size) { return (size + 63) / 64 * 64; }
 
 // out = the matrices of an arena. n = count rows cols. Bytes: 8 n.
 void GatherMatrices(cudaStream_t stream, const MatrixBatch& batch,

@@ -25,6 +25,7 @@ set(GIMBAL_CUDA_SOURCES
   worker/pipeline/cuda/cuda_model.cc
   worker/pipeline/cuda/cuda_muon.cc
   worker/pipeline/cuda/cuda_rotation.cc
+  worker/pipeline/cuda/cuda_state.cc
   worker/pipeline/cuda/cuda_update.cc
   worker/pipeline/cuda/plugin.cc
   worker/transport/cuda/link_memory.cc)

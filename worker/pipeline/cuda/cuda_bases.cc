@@ -13,6 +13,7 @@ namespace cuda = compute::cuda;
 using compute::Trans;
 using cuda::BatchStride;
 
+constexpr uint16_t kHalfOne = 0x3c00;             // 1 in fp16
 constexpr uint64_t kProbeSeed = 0x6f7274686fULL;  // as OrthogonalityError's
 
 template <typename T>
@@ -34,8 +35,7 @@ CudaBases::CudaBases(CudaLinalg& linalg, int64_t count, int64_t n, bool half)
       count_(count),
       n_(n),
       stride_(BatchStride(n * n)),
-      stored_(half ? 0 : elements()),
-      half_(half ? elements() : 0),
+      half_(half),
       keys_(count * n),
       probe_(n),
       ranges_(2 * count),
@@ -53,33 +53,37 @@ CudaBases::CudaBases(CudaLinalg& linalg, int64_t count, int64_t n, bool half)
   for (int64_t i = 0; i < count; ++i) ranges.push_back(i * stride_);
   for (int64_t i = 0; i < count; ++i) ranges.push_back(i * stride_ + n * n);
   Upload(ranges, ranges_);
-  std::vector<float> identities(static_cast<size_t>(elements()));
-  for (int64_t i = 0; i < count * n; ++i) {
-    identities[static_cast<size_t>(i / n * stride_ + i % n * (n + 1))] = 1;
+}
+
+void CudaBases::Initialize(std::byte* stored) const {
+  const auto identities = [&](auto one) {
+    std::vector<decltype(one)> all(static_cast<size_t>(elements()));
+    for (int64_t i = 0; i < count_ * n_; ++i) {
+      all[static_cast<size_t>(i / n_ * stride_ + i % n_ * (n_ + 1))] = one;
+    }
+    GIMBAL_CUDA_CHECK(cudaMemcpy(stored, all.data(), all.size() * sizeof one,
+                                 cudaMemcpyDefault));
+  };
+  if (half_) {
+    identities(kHalfOne);
+  } else {
+    identities(1.0f);
   }
-  if (!half) {
-    Upload(identities, stored_);
-    return;
-  }
-  cuda::DeviceBuffer<float> whole(elements());
-  Upload(identities, whole);
-  cuda::ToHalf(linalg.stream(), elements(), whole.data(), half_.data());
-  GIMBAL_CUDA_CHECK(cudaStreamSynchronize(linalg.stream()));
 }
 
 void CudaBases::Unpack(float* memory) {
-  data_ = stored_.data();
-  if (half_.size() == 0) return;
+  data_ = WholeOf(0, stored_);
+  if (!half_) return;
   data_ = memory;
-  cuda::FromHalf(linalg_.stream(), elements(), half_.data(), memory);
+  cuda::FromHalf(linalg_.stream(), elements(), HalfOf(0, stored_), memory);
 }
 
-float* CudaBases::stored(int64_t i) const {
-  return half_.size() > 0 ? nullptr : stored_.data() + i * stride_;
+float* CudaBases::WholeOf(int64_t i, std::byte* stored) const {
+  return half_ ? nullptr : reinterpret_cast<float*>(stored) + i * stride_;
 }
 
-uint16_t* CudaBases::half(int64_t i) const {
-  return half_.size() > 0 ? half_.data() + i * stride_ : nullptr;
+uint16_t* CudaBases::HalfOf(int64_t i, std::byte* stored) const {
+  return half_ ? reinterpret_cast<uint16_t*>(stored) + i * stride_ : nullptr;
 }
 
 void CudaBases::ColdStart(const float* statistics, float* scratch) {
@@ -178,11 +182,12 @@ void CudaBases::Settle(double limit, float* health, float* scratch) {
           n_, n_, data_ + worse[static_cast<size_t>(i)] * stride_);
     });
   }
-  if (half_.size() > 0) {
-    cuda::ToHalf(linalg_.stream(), elements(), data_, half_.data());
-    cuda::FromHalf(linalg_.stream(), elements(), half_.data(), data_);
+  if (half_) {
+    uint16_t* const stored = HalfOf(0, stored_);
+    cuda::ToHalf(linalg_.stream(), elements(), data_, stored);
+    cuda::FromHalf(linalg_.stream(), elements(), stored, data_);
   }
-  if (!worse.empty() || half_.size() > 0) OrthogonalityErrors(scratch);
+  if (!worse.empty() || half_) OrthogonalityErrors(scratch);
   cuda::RaiseHealth(linalg_.stream(), count_, errors_.data(), health + 1);
 }
 

@@ -7,6 +7,7 @@
 // allocates; scratch comes from the caller. Not thread-safe.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -23,7 +24,8 @@ struct BatchOrder {
 
 class CudaBases {
  public:
-  // Identities. `half`: stored in fp16. `linalg` must outlive it.
+  // `half`: stored in fp16. `linalg` must outlive it. The bases are stored
+  // where Use says.
   CudaBases(CudaLinalg& linalg, int64_t count, int64_t n, bool half);
 
   int64_t n() const { return n_; }
@@ -31,14 +33,18 @@ class CudaBases {
   int64_t stride() const { return stride_; }
   int64_t elements() const { return count_ * stride_; }
 
+  int64_t stored_bytes() const { return elements() * (half_ ? 2 : 4); }
+  // Stores identities; memory of the device or the host.
+  void Initialize(std::byte* stored) const;
+  void Use(std::byte* stored) { stored_ = stored; }
   // Elements of memory that Unpack takes for bases in fp16.
-  int64_t unpacked_size() const { return half_.size() > 0 ? elements() : 0; }
+  int64_t unpacked_size() const { return half_ ? elements() : 0; }
   // Makes data() fit for use: `memory` is where bases in fp16 are unpacked to.
   void Unpack(float* memory);
   float* data() const { return data_; }
   // What is stored of matrix i, one of the two.
-  float* stored(int64_t i) const;
-  uint16_t* half(int64_t i) const;
+  float* WholeOf(int64_t i, std::byte* stored) const;
+  uint16_t* HalfOf(int64_t i, std::byte* stored) const;
 
   // Elements of scratch for everything below but FromRows.
   int64_t scratch_size() const { return 2 * elements(); }
@@ -70,8 +76,8 @@ class CudaBases {
 
   CudaLinalg& linalg_;
   const int64_t count_, n_, stride_;
-  compute::cuda::DeviceBuffer<float> stored_;
-  compute::cuda::DeviceBuffer<uint16_t> half_;
+  const bool half_;
+  std::byte* stored_ = nullptr;
   float* data_ = nullptr;
   compute::cuda::DeviceBuffer<float> keys_, probe_;
   compute::cuda::DeviceBuffer<int64_t> ranges_;  // begins, then ends

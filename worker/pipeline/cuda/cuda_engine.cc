@@ -215,25 +215,27 @@ class CudaEngine final : public StageEngine {
     return update_.State();
   }
   void Save(const StateTensor<float>& tensor, float* host) const override {
+    update_.SettleState();
     if (tensor.half == nullptr) {
-      Read(tensor.data, tensor.size(), host);
+      CopyNow(host, tensor.data, Bytes(tensor.size()), cudaMemcpyDefault);
       return;
     }
     std::vector<uint16_t> bits(static_cast<size_t>(tensor.size()));
     CopyNow(bits.data(), tensor.half, bits.size() * sizeof(uint16_t),
-            cudaMemcpyDeviceToHost);
+            cudaMemcpyDefault);
     OnHost(tensor, bits.data()).Save(host);
   }
   void Load(const float* host, const StateTensor<float>& tensor) override {
+    update_.SettleState();
     update_.StateWritten();
     if (tensor.half == nullptr) {
-      Write(host, tensor.size(), tensor.data);
+      CopyNow(tensor.data, host, Bytes(tensor.size()), cudaMemcpyDefault);
       return;
     }
     std::vector<uint16_t> bits(static_cast<size_t>(tensor.size()));
     OnHost(tensor, bits.data()).Load(host);
     CopyNow(tensor.half, bits.data(), bits.size() * sizeof(uint16_t),
-            cudaMemcpyHostToDevice);
+            cudaMemcpyDefault);
   }
 
  private:

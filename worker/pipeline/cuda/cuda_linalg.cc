@@ -30,7 +30,8 @@ void CudaLinalg::Product(const Shape& shape, BatchOperand a, BatchOperand b,
                   .batch = shape.count,
                   .stride_a = a.stride,
                   .stride_b = b.stride,
-                  .stride_d = stride_d});
+                  .stride_d = stride_d,
+                  .as_batch = as_batch_});
 }
 
 void CudaLinalg::ReserveSolvers(int64_t n) {

@@ -32,6 +32,10 @@ class CudaLinalg {
   cudaStream_t stream() const { return stream_; }
   compute::cuda::SymmetricProducts& symmetric() { return symmetric_; }
 
+  // Products of batches from now on take the algorithm of a batch of `count`
+  // (GemmCall::as_batch).
+  void ChooseFor(int64_t count) { as_batch_ = count; }
+
   // d = alpha op(a) op(b) + beta c for matrices without gaps: op(a) [m, k],
   // op(b) [k, n], c and d [m, n].
   struct Shape {
@@ -53,6 +57,7 @@ class CudaLinalg {
  private:
   const cudaStream_t stream_;
   compute::cuda::Gemm& gemm_;
+  int64_t as_batch_ = 0;
   compute::cuda::SymmetricProducts symmetric_;
   std::list<compute::cuda::Solver> solvers_;
   compute::cuda::Event ready_;

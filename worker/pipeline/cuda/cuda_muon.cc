@@ -26,7 +26,6 @@ CudaMuon::CudaMuon(std::vector<const Param*> params, const OptimizerSpec& spec,
       linalg_(linalg),
       side_(std::min(group_.batch().rows, group_.batch().cols)),
       side_stride_(cuda::BatchStride(side_ * side_)),
-      m_(group_.batch().elements()),
       o_(group_.batch().elements()),
       ranges_(2 * group_.count()),
       squares_((1 + cuda::kReduceScratch) * group_.count()) {
@@ -38,6 +37,10 @@ CudaMuon::CudaMuon(std::vector<const Param*> params, const OptimizerSpec& spec,
   }
   GIMBAL_CUDA_CHECK(cudaMemcpy(ranges_.data(), ranges.data(), ranges_.bytes(),
                                cudaMemcpyHostToDevice));
+}
+
+void CudaMuon::Use(StatePlace place) {
+  m_ = reinterpret_cast<float*>(place.first);
 }
 
 double CudaMuon::Scale() const {
@@ -55,11 +58,12 @@ void CudaMuon::Step(const StepContext<float>& context, const float* old_weights,
   const cuda::MatrixBatch& batch = group_.batch();
   const cudaStream_t stream = linalg_.stream();
   if (MomentsReset(spec_, context.update)) {
-    GIMBAL_CUDA_CHECK(cudaMemsetAsync(m_.data(), 0, m_.bytes(), stream));
+    GIMBAL_CUDA_CHECK(cudaMemsetAsync(
+        m_, 0, static_cast<size_t>(batch.elements()) * 4, stream));
   }
   cuda::GatherMatrices(stream, batch, grads, scratch);
   cuda::Momentum(stream, batch.elements(), spec_.muon.momentum, context.scale,
-                 spec_.nesterov, scratch, m_.data(), o_.data());
+                 spec_.nesterov, scratch, m_, o_.data());
   NewtonSchulz(scratch);
   const double lr = context.lr * LrFactor(context, group_.first());
   cuda::ApplyMatrices(stream, batch, 1 - lr * spec_.weight_decay, lr * Scale(),
@@ -115,10 +119,11 @@ void CudaMuon::Predict(const PredictContext& context, const float* weights,
                       weights, o_.data(), predicted);
 }
 
-std::vector<StateTensor<float>> CudaMuon::State(int64_t i) const {
+std::vector<StateTensor<float>> CudaMuon::State(int64_t i,
+                                                StatePlace home) const {
   const Param& p = *group_.params()[static_cast<size_t>(i)];
   return {{p.name + ".m", p.layer, p.rows, p.cols,
-           m_.data() + i * group_.batch().stride}};
+           reinterpret_cast<float*>(home.first) + i * group_.batch().stride}};
 }
 
 }  // namespace gimbal::worker

@@ -20,12 +20,14 @@ class CudaMuon final : public GroupRule {
            CudaLinalg& linalg);
 
   const MatrixGroup& group() const override { return group_; }
+  void Use(StatePlace place) override;
   int64_t scratch_size() const override;
   void Step(const StepContext<float>& context, const float* old_weights,
             const float* grads, float* new_weights, float* scratch) override;
   void Predict(const PredictContext& context, const float* weights,
                float* predicted, float* scratch) override;
-  std::vector<StateTensor<float>> State(int64_t i) const override;
+  std::vector<StateTensor<float>> State(int64_t i,
+                                        StatePlace home) const override;
 
  private:
   double Scale() const;
@@ -36,7 +38,8 @@ class CudaMuon final : public GroupRule {
   const OptimizerSpec& spec_;
   CudaLinalg& linalg_;
   const int64_t side_, side_stride_;  // the smaller side, of [side, side]
-  compute::cuda::DeviceBuffer<float> m_, o_;
+  float* m_ = nullptr;
+  compute::cuda::DeviceBuffer<float> o_;
   compute::cuda::DeviceBuffer<int64_t> ranges_;
   compute::cuda::DeviceBuffer<double> squares_;
 };

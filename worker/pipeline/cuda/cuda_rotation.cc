@@ -22,9 +22,8 @@ void CopyOnDevice(cudaStream_t stream, int64_t n, const float* from,
                                     cudaMemcpyDeviceToDevice, stream));
 }
 
-template <typename T>
-void ZeroOnDevice(cudaStream_t stream, const cuda::DeviceBuffer<T>& x) {
-  GIMBAL_CUDA_CHECK(cudaMemsetAsync(x.data(), 0, x.bytes(), stream));
+void ZeroOnDevice(cudaStream_t stream, int64_t n, float* x) {
+  GIMBAL_CUDA_CHECK(cudaMemsetAsync(x, 0, static_cast<size_t>(n) * 4, stream));
 }
 
 }  // namespace
@@ -35,8 +34,6 @@ CudaRotation::CudaRotation(std::vector<const Param*> params, AdamRule& rule,
       rule_(rule),
       linalg_(linalg),
       laps_(laps),
-      m_(group_.batch().elements()),
-      v_(group_.batch().elements()),
       health_(2 * group_.count()),
       order_(group_.count() * (group_.batch().rows + group_.batch().cols)) {
   const RotatedSides sides = SidesToRotate(rotation(), group_.first());
@@ -44,9 +41,6 @@ CudaRotation::CudaRotation(std::vector<const Param*> params, AdamRule& rule,
     side.rotated = rotated;
     if (!rotated) return;
     side.bases.emplace(linalg, group_.count(), n, rotation().half_basis);
-    if (!FromMoment()) {
-      side.covariances = cuda::DeviceBuffer<float>(side.bases->elements());
-    }
   };
   make(left_, group_.batch().rows, sides.left);
   make(right_, group_.batch().cols, sides.right);
@@ -64,6 +58,41 @@ CudaRotation::CudaRotation(std::vector<const Param*> params, AdamRule& rule,
                                cudaMemcpyHostToDevice));
 }
 
+CudaRotation::Parts CudaRotation::Divide(StatePlace place) const {
+  Parts parts;
+  auto* first = reinterpret_cast<float*>(place.first);
+  const auto take = [&](int64_t elements) {
+    return std::exchange(first, first + elements);
+  };
+  parts.m = take(group_.batch().elements());
+  parts.v = take(group_.batch().elements());
+  std::byte* bases = place.second;
+  for (const int i : {0, 1}) {
+    const Side& side = i == 0 ? left_ : right_;
+    if (!side.rotated) continue;
+    if (!FromMoment()) parts.covariances[i] = take(side.bases->elements());
+    parts.bases[i] = std::exchange(bases, bases + side.bases->stored_bytes());
+  }
+  return parts;
+}
+
+void CudaRotation::Initialize(StatePlace home) const {
+  const Parts parts = Divide(home);
+  if (left_.rotated) left_.bases->Initialize(parts.bases[0]);
+  if (right_.rotated) right_.bases->Initialize(parts.bases[1]);
+}
+
+void CudaRotation::Use(StatePlace place) {
+  const Parts parts = Divide(place);
+  m_ = parts.m;
+  v_ = parts.v;
+  for (const int i : {0, 1}) {
+    Side& side = i == 0 ? left_ : right_;
+    side.covariances = parts.covariances[i];
+    if (side.rotated) side.bases->Use(parts.bases[i]);
+  }
+}
+
 void CudaRotation::Step(const StepContext<float>& context,
                         const float* old_weights, const float* grads,
                         float* new_weights, float* scratch) {
@@ -71,8 +100,8 @@ void CudaRotation::Step(const StepContext<float>& context,
   const cudaStream_t stream = linalg_.stream();
   const Work work = Unpack(scratch);
   if (MomentsReset(rule_.spec(), context.update)) {
-    ZeroOnDevice(stream, m_);
-    ZeroOnDevice(stream, v_);
+    ZeroOnDevice(stream, batch.elements(), m_);
+    ZeroOnDevice(stream, batch.elements(), v_);
   }
   const auto [direction_rule, step] = rule_.RotatedAt(
       context.update, context.lr * LrFactor(context, group_.first()));
@@ -88,8 +117,8 @@ void CudaRotation::Step(const StepContext<float>& context,
     // kernel below, which then leaves it alone.
     const double b1 = rule.moments.beta1;
     cuda::GatherMatrices(stream, batch, grads, work.a);
-    cuda::ApplyDirection(stream, batch.elements(), b1, -(1 - b1), m_.data(),
-                         ToRotated(scale, work.a, work.b), m_.data());
+    cuda::ApplyDirection(stream, batch.elements(), b1, -(1 - b1), m_,
+                         ToRotated(scale, work.a, work.b), m_);
     rule.moments.beta1 = 1;
   }
   if (refresh) Refresh(cold, work);
@@ -99,8 +128,7 @@ void CudaRotation::Step(const StepContext<float>& context,
   if (context.compensation != nullptr) {
     Compensate(context, old_weights, direction, work);
   }
-  cuda::RotatedDirection(stream, batch.elements(), rule, direction, m_.data(),
-                         v_.data());
+  cuda::RotatedDirection(stream, batch.elements(), rule, direction, m_, v_);
   direction = ToOriginal(direction, direction == work.a ? work.b : work.a);
   laps_.Lap(Part::kRotate);
   cuda::ApplyMatrices(stream, batch, rule.keep, step, old_weights, direction,
@@ -120,8 +148,7 @@ void CudaRotation::Compensate(const StepContext<float>& context,
   cuda::ApplyDirection(stream, batch.elements(), 1, 1, free, work.rest, free);
   float* difference = ToRotated(1, free, work.rest);
   float* zeros = difference == free ? work.rest : free;
-  GIMBAL_CUDA_CHECK(cudaMemsetAsync(
-      zeros, 0, static_cast<size_t>(batch.elements()) * 4, stream));
+  ZeroOnDevice(stream, batch.elements(), zeros);
   if (!c.adaptive) {
     cuda::Compensate(stream, batch.elements(), 1, c.lambda, difference, zeros,
                      gradient);
@@ -132,8 +159,8 @@ void CudaRotation::Compensate(const StepContext<float>& context,
               1e-12, 1 - std::pow(rule_.spec().beta2,
                                   static_cast<double>(context.update - 1))));
   cuda::CompensateAdaptive(stream, batch.elements(), 1, c.lambda, 1,
-                           root_factor, rule_.spec().eps, difference, zeros,
-                           v_.data(), gradient);
+                           root_factor, rule_.spec().eps, difference, zeros, v_,
+                           gradient);
 }
 
 void CudaRotation::Predict(const PredictContext& context, const float* weights,
@@ -149,7 +176,7 @@ void CudaRotation::Predict(const PredictContext& context, const float* weights,
   }
   const PredictionTerm whole{.step = -1, .root_factor = 1};
   cuda::Predict(linalg_.stream(), batch.elements(), &whole, 1, rule_.spec().eps,
-                nullptr, m_.data(), v_.data(), work.a);
+                nullptr, m_, v_, work.a);
   const float* direction = ToOriginal(work.a, work.b);
   cuda::ApplyMatrices(linalg_.stream(), batch, 1, step, weights, direction,
                       predicted);
@@ -205,14 +232,13 @@ void CudaRotation::UpdateCovariances(double scale, const float* grads) {
   for (int64_t i = 0; i < group_.count(); ++i) {
     const float* g = grads + group_.params()[static_cast<size_t>(i)]->offset;
     if (left_.rotated) {
-      linalg_.symmetric().Rows(
-          m, n, alpha, g, beta,
-          left_.covariances.data() + i * left_.bases->stride());
+      linalg_.symmetric().Rows(m, n, alpha, g, beta,
+                               left_.covariances + i * left_.bases->stride());
     }
     if (right_.rotated) {
       linalg_.symmetric().Columns(
           n, m, alpha, g, beta,
-          right_.covariances.data() + i * right_.bases->stride());
+          right_.covariances + i * right_.bases->stride());
     }
   }
 }
@@ -236,9 +262,9 @@ void CudaRotation::Refresh(bool cold, const Work& work) {
     CopyOnDevice(stream, side.bases->elements(), side.bases->data(),
                  old_bases[i]);
   }
-  ZeroOnDevice(stream, health_);
+  ZeroOnDevice(stream, health_.size(), health_.data());
   if (FromPair() && !cold) MomentOffdiagonalRatios();
-  float* moment = ToOriginal(m_.data(), work.a);
+  float* moment = ToOriginal(m_, work.a);
   RefreshBases(cold, moment, scratch);
   for (Side* side : {&left_, &right_}) {
     if (!side->rotated) continue;
@@ -246,16 +272,16 @@ void CudaRotation::Refresh(bool cold, const Work& work) {
                         scratch);
   }
   // Ends in m_: as many products lead back as led away from it.
-  ToRotated(1, moment, moment == m_.data() ? work.a : m_.data());
+  ToRotated(1, moment, moment == m_ ? work.a : m_);
   if (cold) return;  // S is zero
   if (rotates) {
     RotateSecondMoment(old_bases[0], old_bases[1], work.a, scratch);
     return;
   }
-  CopyOnDevice(stream, batch.elements(), v_.data(), work.a);
+  CopyOnDevice(stream, batch.elements(), v_, work.a);
   const BatchOrder order = Order(left_);
   cuda::PermuteBoth(stream, batch.count, batch.rows, batch.cols, batch.stride,
-                    order.stride, order.data, work.a, v_.data());
+                    order.stride, order.data, work.a, v_);
 }
 
 void CudaRotation::RefreshBases(bool cold, const float* moment,
@@ -285,7 +311,7 @@ void CudaRotation::RefreshBases(bool cold, const float* moment,
 
 const float* CudaRotation::Statistics(Side& side, const float* moment,
                                       float* squares) {
-  if (!FromMoment()) return side.covariances.data();
+  if (!FromMoment()) return side.covariances;
   const auto [m, n] = std::pair(group_.batch().rows, group_.batch().cols);
   for (int64_t i = 0; i < group_.count(); ++i) {
     const float* from = moment + i * group_.batch().stride;
@@ -303,10 +329,10 @@ void CudaRotation::MomentOffdiagonalRatios() {
   const cuda::MatrixBatch& batch = group_.batch();
   const cudaStream_t stream = linalg_.stream();
   cuda::SquareSums(stream, batch.count, ranges_.data(),
-                   ranges_.data() + batch.count, m_.data(), norms_.data(),
+                   ranges_.data() + batch.count, m_, norms_.data(),
                    norms_.data() + batch.count);
   cuda::OffdiagonalRatios(stream, batch.count, std::min(batch.rows, batch.cols),
-                          batch.cols + 1, batch.stride, nullptr, m_.data(),
+                          batch.cols + 1, batch.stride, nullptr, m_,
                           norms_.data(), health_.data());
 }
 
@@ -326,7 +352,7 @@ void CudaRotation::RotateSecondMoment(const float* old_left,
     cuda::Square(linalg_.stream(), bases.elements(), scratch);
     return scratch;
   };
-  float* in = v_.data();
+  float* in = v_;
   float* out = product;
   if (right_.rotated) {
     TimesRight(Trans::kYes, 1, relative(right_, old_right), in, out);
@@ -336,8 +362,8 @@ void CudaRotation::RotateSecondMoment(const float* old_left,
     TimesLeft(Trans::kNo, 1, relative(left_, old_left), in, out);
     std::swap(in, out);
   }
-  if (in != v_.data()) {
-    CopyOnDevice(linalg_.stream(), v_.size(), in, v_.data());
+  if (in != v_) {
+    CopyOnDevice(linalg_.stream(), group_.batch().elements(), in, v_);
   }
 }
 
@@ -393,24 +419,28 @@ void CudaRotation::TimesRight(Trans trans, float alpha, const float* matrices,
                   batch.stride);
 }
 
-std::vector<StateTensor<float>> CudaRotation::State(int64_t i) const {
+std::vector<StateTensor<float>> CudaRotation::State(int64_t i,
+                                                    StatePlace home) const {
   const Param& p = *group_.params()[static_cast<size_t>(i)];
   const int64_t at = i * group_.batch().stride;
+  const Parts parts = Divide(home);
   std::vector<StateTensor<float>> state = {
-      {p.name + ".m", p.layer, p.rows, p.cols, m_.data() + at},
-      {p.name + ".v", p.layer, p.rows, p.cols, v_.data() + at}};
+      {p.name + ".m", p.layer, p.rows, p.cols, parts.m + at},
+      {p.name + ".v", p.layer, p.rows, p.cols, parts.v + at}};
   const std::pair<const Side*, int> sides[] = {{&left_, 0}, {&right_, 1}};
   for (const auto& [side, right] : sides) {
     if (!side->rotated || FromMoment()) continue;
     const CudaBases& bases = *side->bases;
     state.push_back({p.name + (right ? ".R" : ".L"), p.layer, bases.n(),
-                     bases.n(), side->covariances.data() + i * bases.stride()});
+                     bases.n(), parts.covariances[right] + i * bases.stride()});
   }
   for (const auto& [side, right] : sides) {
     if (!side->rotated) continue;
     const CudaBases& bases = *side->bases;
+    std::byte* const stored = parts.bases[right];
     state.push_back({p.name + (right ? ".V" : ".U"), p.layer, bases.n(),
-                     bases.n(), bases.stored(i), bases.half(i)});
+                     bases.n(), bases.WholeOf(i, stored),
+                     bases.HalfOf(i, stored)});
   }
   state.push_back({p.name + ".health", p.layer, 1, 2, health_.data() + 2 * i});
   return state;

@@ -27,19 +27,22 @@ class CudaRotation final : public GroupRule {
                CudaLinalg& linalg, CudaLaps& laps);
 
   const MatrixGroup& group() const override { return group_; }
+  void Initialize(StatePlace home) const override;
+  void Use(StatePlace place) override;
   int64_t scratch_size() const override;
   void Step(const StepContext<float>& context, const float* old_weights,
             const float* grads, float* new_weights, float* scratch) override;
   void Predict(const PredictContext& context, const float* weights,
                float* predicted, float* scratch) override;
-  std::vector<StateTensor<float>> State(int64_t i) const override;
+  std::vector<StateTensor<float>> State(int64_t i,
+                                        StatePlace home) const override;
   const float* health() const override { return health_.data(); }
 
  private:
   struct Side {
     bool rotated = false;
     std::optional<CudaBases> bases;
-    compute::cuda::DeviceBuffer<float> covariances;  // source second
+    float* covariances = nullptr;  // source second
   };
   // Two buffers of the batch, and what a refresh needs, or a third buffer.
   struct Work {
@@ -48,6 +51,13 @@ class CudaRotation final : public GroupRule {
     float* rest = nullptr;
   };
   Work Unpack(float* scratch);
+  // The state, side 1 being the right one.
+  struct Parts {
+    float *m = nullptr, *v = nullptr;
+    float* covariances[2] = {};
+    std::byte* bases[2] = {};
+  };
+  Parts Divide(StatePlace place) const;
 
   const RotationSpec& rotation() const { return rule_.spec().rotation; }
   bool FromMoment() const {
@@ -81,7 +91,8 @@ class CudaRotation final : public GroupRule {
   AdamRule& rule_;
   CudaLinalg& linalg_;
   CudaLaps& laps_;
-  compute::cuda::DeviceBuffer<float> m_, v_, health_;
+  float *m_ = nullptr, *v_ = nullptr;
+  compute::cuda::DeviceBuffer<float> health_;
   Side left_, right_;
   compute::cuda::DeviceBuffer<int> order_;  // [count, rows + cols]
   compute::cuda::DeviceBuffer<int64_t> ranges_;

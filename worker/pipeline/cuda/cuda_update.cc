@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <tuple>
+#include <utility>
 
 #include "worker/compute/cuda/update.h"
-#include "worker/optim/basis_rotation.h"
 #include "worker/optim/stage_rules.h"
 #include "worker/pipeline/cuda/cuda_muon.h"
 #include "worker/pipeline/cuda/cuda_rotation.h"
@@ -20,16 +19,8 @@ bool HasSecondMoment(const OptimizerSpec& spec) {
   return spec.kind != OptimizerKind::kSgd;
 }
 
-// Parameters that are updated as matrices.
-bool IsGrouped(const OptimizerSpec& spec, const Param& p) {
-  switch (spec.kind) {
-    case OptimizerKind::kBasisRotation:
-      return SidesToRotate(spec.rotation, p).any();
-    case OptimizerKind::kMuon:
-      return p.group == ParamGroup::kMatrix;
-    default:
-      return false;
-  }
+float* Moment(std::byte* extent, const UpdateRun& run) {
+  return reinterpret_cast<float*>(extent) + run.state;
 }
 
 }  // namespace
@@ -41,17 +32,14 @@ CudaUpdate::CudaUpdate(const StageUpdateSpec& spec, const ParameterTable& table,
       table_(table),
       stream_(stream),
       adam_(SpecOfStage(spec)),
-      laps_(stream) {
-  MakeGroups(gemm);
-  MakeRuns();
-  const int64_t size = runs_.empty() ? 0
-                                     : runs_.back().state + runs_.back().end -
-                                           runs_.back().begin;
-  m_ = cuda::DeviceBuffer<float>(size);
-  if (HasSecondMoment(spec.optimizer)) v_ = cuda::DeviceBuffer<float>(size);
+      laps_(stream),
+      units_(spec.optimizer, table),
+      state_(stream, units_, spec.optimizer.offload) {
+  MakeRules(gemm);
+  FindHomes();
   int64_t scratch = 0;
-  for (const auto& rule : groups_) {
-    scratch = std::max(scratch, rule->scratch_size());
+  for (const Rule& rule : rules_) {
+    if (rule) scratch = std::max(scratch, rule->scratch_size());
   }
   scratch_ = cuda::DeviceBuffer<float>(scratch);
   const auto arena = [&](bool used) {
@@ -64,52 +52,35 @@ CudaUpdate::CudaUpdate(const StageUpdateSpec& spec, const ParameterTable& table,
 
 CudaUpdate::~CudaUpdate() = default;
 
-void CudaUpdate::MakeGroups(cuda::Gemm& gemm) {
-  using Key = std::tuple<ParamGroup, int64_t, int64_t>;
-  std::map<Key, std::vector<const Param*>> members;
-  std::vector<Key> order;  // of their first parameters
-  for (const Param& p : table_.params()) {
-    if (!IsGrouped(spec_.optimizer, p)) continue;
-    const Key key(p.group, p.rows, p.cols);
-    if (members[key].empty()) order.push_back(key);
-    members[key].push_back(&p);
-  }
-  if (order.empty()) return;
-  linalg_ = std::make_unique<CudaLinalg>(stream_, gemm);
-  for (const Key& key : order) {
+void CudaUpdate::MakeRules(cuda::Gemm& gemm) {
+  for (size_t i = 0; i < units_.units.size(); ++i) {
+    const UpdateUnit& unit = units_.units[i];
+    Rule& rule = rules_.emplace_back();
+    if (!unit.updates_matrices()) continue;
+    if (!linalg_) linalg_ = std::make_unique<CudaLinalg>(stream_, gemm);
     if (spec_.optimizer.kind == OptimizerKind::kMuon) {
-      groups_.push_back(std::make_unique<CudaMuon>(std::move(members[key]),
-                                                   adam_.spec(), *linalg_));
+      rule = std::make_unique<CudaMuon>(unit.matrices, adam_.spec(), *linalg_);
     } else {
-      groups_.push_back(std::make_unique<CudaRotation>(std::move(members[key]),
-                                                       adam_, *linalg_, laps_));
+      rule =
+          std::make_unique<CudaRotation>(unit.matrices, adam_, *linalg_, laps_);
     }
-    const GroupRule* rule = groups_.back().get();
-    for (int64_t i = 0; i < rule->group().count(); ++i) {
-      grouped_[rule->group().params()[static_cast<size_t>(i)]->name] = {rule,
-                                                                        i};
-    }
+    rule->Initialize(state_.home(i));
   }
 }
 
-// Padding between parameters stays zero whatever rule goes over it.
-void CudaUpdate::MakeRuns() {
-  bool adjacent = false;
-  int64_t state = 0;
-  for (const Param& p : table_.params()) {
-    if (IsGrouped(spec_.optimizer, p)) {
-      adjacent = false;
-      continue;
+// Moments of runs lie at home as if runs were never cut.
+void CudaUpdate::FindHomes() {
+  for (size_t i = 0; i < units_.units.size(); ++i) {
+    const UpdateUnit& unit = units_.units[i];
+    for (size_t m = 0; m < unit.matrices.size(); ++m) {
+      homes_[unit.matrices[m]] = {i, static_cast<int64_t>(m)};
     }
-    const bool matrix = p.group == ParamGroup::kMatrix;
-    if (!adjacent || runs_.back().matrices != matrix) {
-      state = cuda::BatchStride(state);
-      runs_.push_back({.begin = p.offset, .state = state, .matrices = matrix});
-      adjacent = true;
+    for (const UpdateRun& run : unit.runs) {
+      for (const Param& p : table_.params()) {
+        if (p.offset < run.begin || p.offset >= run.end) continue;
+        homes_[&p] = {i, run.state + p.offset - run.begin};
+      }
     }
-    Run& run = runs_.back();
-    run.end = p.offset + p.size();
-    state = run.state + run.end - run.begin;
   }
 }
 
@@ -148,15 +119,26 @@ void CudaUpdate::Apply(const UpdateInput& input) {
 
 void CudaUpdate::Step(const StepContext<float>& context,
                       const UpdateInput& input) {
-  if (MomentsReset(adam_.spec(), input.update)) ResetMoments();
-  for (const Run& run : runs_) {
-    StepRun(input, run,
-            context.lr * (run.matrices ? context.matrix_lr_factor : 1.0),
-            context.scale);
-  }
-  for (const auto& rule : groups_) {
-    rule->Step(context, input.old_weights, input.grads, input.new_weights,
-               scratch_.data());
+  const bool reset = MomentsReset(adam_.spec(), input.update);
+  const bool new_bases = context.refresh || input.update == 1;
+  for (size_t i = 0; i < units_.units.size(); ++i) {
+    const UpdateUnit& unit = units_.units[i];
+    const StatePlace place = state_.Begin(i);
+    if (unit.updates_matrices()) {
+      linalg_->ChooseFor(unit.of_shape);
+      rules_[i]->Use(place);
+      rules_[i]->Step(context, input.old_weights, input.grads,
+                      input.new_weights, scratch_.data());
+      state_.End(i, new_bases ? 2 : 1);
+      continue;
+    }
+    if (reset) ZeroState(unit, place);
+    for (const UpdateRun& run : unit.runs) {
+      StepRun(input, run, place,
+              context.lr * (run.matrices ? context.matrix_lr_factor : 1.0),
+              context.scale);
+    }
+    state_.End(i, 2);
   }
 }
 
@@ -188,18 +170,28 @@ void CudaUpdate::Predict(const UpdateInput& input, const StageLr& lr) {
   }
   const PredictContext context{
       .update = input.update, .lrs = lrs, .matrix_lr_factor = lr.matrix_factor};
-  for (const Run& run : runs_) PredictRun(context, run, input);
-  for (const auto& rule : groups_) {
-    rule->Predict(context, input.new_weights, input.predicted, scratch_.data());
+  for (size_t i = 0; i < units_.units.size(); ++i) {
+    const UpdateUnit& unit = units_.units[i];
+    const StatePlace place = state_.Begin(i);
+    if (unit.updates_matrices()) {
+      linalg_->ChooseFor(unit.of_shape);
+      rules_[i]->Use(place);
+      rules_[i]->Predict(context, input.new_weights, input.predicted,
+                         scratch_.data());
+    }
+    for (const UpdateRun& run : unit.runs) {
+      PredictRun(context, run, place, input);
+    }
+    state_.End(i, 0);
   }
 }
 
-void CudaUpdate::PredictRun(const PredictContext& context, const Run& run,
-                            const UpdateInput& input) {
+void CudaUpdate::PredictRun(const PredictContext& context, const UpdateRun& run,
+                            StatePlace place, const UpdateInput& input) {
   const int64_t n = run.end - run.begin;
   const double factor = run.matrices ? context.matrix_lr_factor : 1.0;
   const float* weights = input.new_weights + run.begin;
-  const float* m = m_.data() + run.state;
+  const float* m = Moment(place.first, run);
   float* predicted = input.predicted + run.begin;
   if (adam_.spec().kind == OptimizerKind::kSgd) {
     const double lr =
@@ -217,7 +209,16 @@ void CudaUpdate::PredictRun(const PredictContext& context, const Run& run,
     cuda::Predict(stream_, n, &terms[static_cast<size_t>(begin)],
                   std::min(cuda::kPredictionTerms, count - begin),
                   adam_.spec().eps, begin == 0 ? weights : predicted, m,
-                  v_.data() + run.state, predicted);
+                  Moment(place.second, run), predicted);
+  }
+}
+
+void CudaUpdate::ZeroState(const UpdateUnit& unit, StatePlace place) {
+  for (const auto& [at, extent] : {std::pair(place.first, unit.state[0]),
+                                   std::pair(place.second, unit.state[1])}) {
+    if (extent.bytes == 0) continue;
+    GIMBAL_CUDA_CHECK(
+        cudaMemsetAsync(at, 0, static_cast<size_t>(extent.bytes), stream_));
   }
 }
 
@@ -227,21 +228,13 @@ void CudaUpdate::FillBackwardWeights(const float* newest, float* out) const {
                        velocity_.data(), out);
 }
 
-void CudaUpdate::ResetMoments() {
-  for (const auto* moments : {&m_, &v_}) {
-    if (moments->size() == 0) continue;
-    GIMBAL_CUDA_CHECK(
-        cudaMemsetAsync(moments->data(), 0, moments->bytes(), stream_));
-  }
-}
-
-void CudaUpdate::StepRun(const UpdateInput& input, const Run& run, double lr,
-                         double scale) {
+void CudaUpdate::StepRun(const UpdateInput& input, const UpdateRun& run,
+                         StatePlace place, double lr, double scale) {
   const int64_t n = run.end - run.begin;
   const float* old_weights = input.old_weights + run.begin;
   const float* grads = input.grads + run.begin;
   float* new_weights = input.new_weights + run.begin;
-  float* m = m_.data() + run.state;
+  float* m = Moment(place.first, run);
   const OptimizerSpec& optimizer = adam_.spec();
   if (optimizer.kind == OptimizerKind::kSgd) {
     cuda::SgdStep(stream_, n, optimizer.beta1, scale, optimizer.nesterov,
@@ -250,25 +243,26 @@ void CudaUpdate::StepRun(const UpdateInput& input, const Run& run, double lr,
     return;
   }
   cuda::AdamWStep(stream_, n, adam_.At(input.update, lr, scale), old_weights,
-                  grads, m, v_.data() + run.state, new_weights);
+                  grads, m, Moment(place.second, run), new_weights);
 }
 
 std::vector<StateTensor<float>> CudaUpdate::State() const {
   std::vector<StateTensor<float>> state;
-  size_t at = 0;  // in the runs
   for (const Param& p : table_.params()) {
-    if (const auto found = grouped_.find(p.name); found != grouped_.end()) {
-      const auto& [rule, i] = found->second;
-      for (auto& tensor : rule->State(i)) state.push_back(std::move(tensor));
+    const Home& at = homes_.at(&p);
+    const StatePlace home = state_.home(at.unit);
+    if (rules_[at.unit]) {
+      for (auto& tensor : rules_[at.unit]->State(at.place, home)) {
+        state.push_back(std::move(tensor));
+      }
       continue;
     }
-    while (p.offset >= runs_[at].end) ++at;
-    const int64_t place = runs_[at].state + p.offset - runs_[at].begin;
-    state.push_back(
-        {p.name + ".m", p.layer, p.rows, p.cols, m_.data() + place});
-    if (v_.size() == 0) continue;
-    state.push_back(
-        {p.name + ".v", p.layer, p.rows, p.cols, v_.data() + place});
+    const auto add = [&](const char* suffix, std::byte* moments) {
+      state.push_back({p.name + suffix, p.layer, p.rows, p.cols,
+                       reinterpret_cast<float*>(moments) + at.place});
+    };
+    add(".m", home.first);
+    if (HasSecondMoment(spec_.optimizer)) add(".v", home.second);
   }
   const auto add = [&](const char* suffix,
                        const cuda::DeviceBuffer<float>& arena) {
@@ -291,8 +285,8 @@ std::vector<StateTensor<float>> CudaUpdate::State() const {
 std::optional<BasisHealth> CudaUpdate::basis_health() const {
   if (health_known_) return health_;
   health_.reset();
-  for (const auto& rule : groups_) {
-    if (rule->health() == nullptr) continue;
+  for (const Rule& rule : rules_) {
+    if (!rule || rule->health() == nullptr) continue;
     std::vector<float> values(static_cast<size_t>(2 * rule->group().count()));
     GIMBAL_CUDA_CHECK(cudaMemcpyAsync(values.data(), rule->health(),
                                       values.size() * sizeof(float),

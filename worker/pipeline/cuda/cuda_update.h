@@ -3,7 +3,9 @@
 //
 // AdamW, NAdam and SGD run in one pass over neighbouring parameters; matrices
 // that are rotated, and Muon's, run in groups of equal shape (group_rule.h).
-// Mitigations are passes over arenas. Everything happens in one stream.
+// Mitigations are passes over arenas. Everything is computed in one stream,
+// unit by unit (update_units.h), wherever their state lies (cuda_state.h).
+// Health and what the mitigations keep are always on the device.
 //
 // Not thread-safe.
 #pragma once
@@ -11,7 +13,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "worker/compute/cuda/memory.h"
@@ -19,7 +20,9 @@
 #include "worker/optim/stage_update.h"
 #include "worker/pipeline/cuda/cuda_laps.h"
 #include "worker/pipeline/cuda/cuda_linalg.h"
+#include "worker/pipeline/cuda/cuda_state.h"
 #include "worker/pipeline/cuda/group_rule.h"
+#include "worker/pipeline/cuda/update_units.h"
 
 namespace gimbal::worker {
 
@@ -34,8 +37,14 @@ class CudaUpdate {
   void Apply(const UpdateInput& input);
   void FillBackwardWeights(const float* newest, float* out) const;
   std::vector<StateTensor<float>> State() const;
-  // Whoever writes into a tensor of State() says so.
-  void StateWritten() { health_known_ = false; }
+  // Whoever copies a tensor of State() in the stream asks for it first, and
+  // says when it has written there.
+  void SettleState() const { state_.Settle(); }
+  void StateWritten() {
+    state_.HomeWritten();
+    health_known_ = false;
+  }
+  const CudaState::Traffic& traffic() const { return state_.traffic(); }
 
   // The worst of the bases; nothing without bases. Waits for the device after a
   // refresh.
@@ -44,22 +53,18 @@ class CudaUpdate {
   BasisSeconds basis_seconds() const { return laps_.Sum(); }
 
  private:
-  // Neighbouring parameters that are updated element by element.
-  struct Run {
-    int64_t begin = 0, end = 0;  // in an arena
-    int64_t state = 0;           // where its moments begin
-    bool matrices = false;
-  };
-  void MakeGroups(compute::cuda::Gemm& gemm);
-  void MakeRuns();
-  void ResetMoments();
+  // The rule of a unit of matrices; none for runs.
+  using Rule = std::unique_ptr<GroupRule>;
+  void MakeRules(compute::cuda::Gemm& gemm);
+  void FindHomes();
+  void ZeroState(const UpdateUnit& unit, StatePlace place);
   void CompensateInPlace(const UpdateInput& input, double scale);
   void Step(const StepContext<float>& context, const UpdateInput& input);
-  void StepRun(const UpdateInput& input, const Run& run, double lr,
-               double scale);
+  void StepRun(const UpdateInput& input, const UpdateRun& run, StatePlace place,
+               double lr, double scale);
   void Predict(const UpdateInput& input, const StageLr& lr);
-  void PredictRun(const PredictContext& context, const Run& run,
-                  const UpdateInput& input);
+  void PredictRun(const PredictContext& context, const UpdateRun& run,
+                  StatePlace place, const UpdateInput& input);
 
   const StageUpdateSpec spec_;
   const StageUpdateNeeds needs_;
@@ -67,12 +72,17 @@ class CudaUpdate {
   const cudaStream_t stream_;
   AdamRule adam_;
   mutable CudaLaps laps_;
-  std::unique_ptr<CudaLinalg> linalg_;  // where there are groups
-  std::vector<std::unique_ptr<GroupRule>> groups_;
-  // Where a parameter is: its group and its place there.
-  std::map<std::string, std::pair<const GroupRule*, int64_t>> grouped_;
-  std::vector<Run> runs_;
-  compute::cuda::DeviceBuffer<float> m_, v_;  // of the runs
+  std::unique_ptr<CudaLinalg> linalg_;  // where there are matrices
+  const UpdateUnits units_;
+  CudaState state_;
+  std::vector<Rule> rules_;  // by unit
+  // Where a parameter's state is: which matrix of the unit it is, or where its
+  // moments begin in the unit's extents.
+  struct Home {
+    size_t unit = 0;
+    int64_t place = 0;
+  };
+  std::map<const Param*, Home> homes_;
   compute::cuda::DeviceBuffer<float> scratch_;
   // Arenas, empty when not used, as in StageUpdate.
   compute::cuda::DeviceBuffer<float> previous_, velocity_, mean_square_;

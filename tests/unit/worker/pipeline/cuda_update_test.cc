@@ -20,9 +20,9 @@ namespace {
 namespace cuda = compute::cuda;
 using Floats = std::vector<float>;
 
-// What rounding makes of a badly conditioned basis; it depends on the CPU's BLAS
-// too. Seen: up to 2e-4 with OpenBLAS's kernels for AVX2, 2.7e-4 with those for
-// AVX-512.
+// What rounding makes of a badly conditioned basis; it depends on the CPU's
+// BLAS too. Seen: up to 2e-4 with OpenBLAS's kernels for AVX2, 2.7e-4 with
+// those for AVX-512.
 constexpr double kTolerance = 5e-4;
 
 class Arena {
@@ -57,10 +57,10 @@ Floats ValuesOf(StateTensor<float> tensor) {
   std::vector<uint16_t> half(tensor.half == nullptr ? 0 : n);
   if (tensor.half == nullptr) {
     GIMBAL_CUDA_CHECK(
-        cudaMemcpy(values.data(), tensor.data, n * 4, cudaMemcpyDeviceToHost));
+        cudaMemcpy(values.data(), tensor.data, n * 4, cudaMemcpyDefault));
   } else {
     GIMBAL_CUDA_CHECK(
-        cudaMemcpy(half.data(), tensor.half, n * 2, cudaMemcpyDeviceToHost));
+        cudaMemcpy(half.data(), tensor.half, n * 2, cudaMemcpyDefault));
     tensor.half = half.data();
     tensor.Save(values.data());
   }
@@ -71,10 +71,10 @@ void Copy(const StateTensor<float>& host, const StateTensor<float>& device) {
   const auto n = static_cast<size_t>(host.size());
   if (host.half == nullptr) {
     GIMBAL_CUDA_CHECK(
-        cudaMemcpy(device.data, host.data, n * 4, cudaMemcpyHostToDevice));
+        cudaMemcpy(device.data, host.data, n * 4, cudaMemcpyDefault));
   } else {
     GIMBAL_CUDA_CHECK(
-        cudaMemcpy(device.half, host.half, n * 2, cudaMemcpyHostToDevice));
+        cudaMemcpy(device.half, host.half, n * 2, cudaMemcpyDefault));
   }
 }
 
@@ -349,6 +349,106 @@ TEST(CudaUpdate, HasTheSameBitsUnderAnyOrderOfTheDevice) {
       ASSERT_EQ(weights.Values(), first) << "seed " << seed;
     }
   }
+}
+
+// Weights and state after some updates.
+std::vector<Floats> NumbersOf(StageUpdateSpec spec, bool offload, uint64_t seed,
+                              CudaState::Traffic* traffic = nullptr) {
+  test_support::SetDeviceOrder(seed);
+  spec.optimizer.offload = offload;
+  const ParameterTable table = SmallTable(8, 12, 3);
+  const cuda::Stream stream;
+  cuda::Gemm gemm;
+  CudaUpdate update(spec, table, stream.get(), gemm);
+  const Arena first(RandomWeights<float>(table)), second(first.Values()),
+      ahead(first.Values());
+  // All of them first: what takes or frees memory waits for the device.
+  std::vector<Arena> grads;
+  for (int64_t t = 1; t <= 4; ++t) {
+    grads.emplace_back(RandomGradient<float>(table, t));
+  }
+  for (int64_t t = 1; t <= 4; ++t) {
+    update.Apply({.update = t,
+                  .square_sum = 4,
+                  .refresh = t == 3,
+                  .old_weights = (t % 2 == 0 ? second : first).data(),
+                  .new_weights = (t % 2 == 0 ? first : second).data(),
+                  .grads = grads[static_cast<size_t>(t - 1)].data(),
+                  .then = first.data(),
+                  .predicted = ahead.data()});
+  }
+  update.SettleState();
+  std::vector<Floats> numbers = {first.Values(), ahead.Values()};
+  for (const auto& tensor : update.State()) {
+    numbers.push_back(ValuesOf(tensor));
+  }
+  if (traffic != nullptr) *traffic = update.traffic();
+  return numbers;
+}
+
+TEST(CudaUpdate, HasTheSameBitsWithItsStateOnTheHost) {
+  std::vector<StageUpdateSpec> specs = {
+      Rotation({}),
+      Rotation({.source = kFirst, .transport = kRotate}),
+      Rotation({.geometry = kUnilateral, .half_basis = true}),
+  };
+  for (const auto kind :
+       {OptimizerKind::kAdamW, OptimizerKind::kMuon, OptimizerKind::kSgd}) {
+    specs.push_back(Rotation({}));
+    specs.back().optimizer.kind = kind;
+    specs.back().optimizer.nesterov = kind == OptimizerKind::kAdamW;
+    specs.back().optimizer.moment_reset = 3;
+  }
+  specs.push_back(specs[0]);
+  specs.back().delay = 2;
+  specs.back().mitigation = {.weight_prediction = true,
+                             .compensation = 0.5,
+                             .compensation_adaptive = true,
+                             .compensation_rotated = true,
+                             .error_feedback = true};
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const auto expected = NumbersOf(specs[i], false, 1);
+    // The first and the last have everything that the others have.
+    const uint64_t seeds = i == 0 || i + 1 == specs.size() ? 20 : 4;
+    for (uint64_t seed = 0; seed < seeds; ++seed) {
+      ASSERT_EQ(NumbersOf(specs[i], true, seed), expected)
+          << "rule " << i << ", seed " << seed;
+    }
+  }
+}
+
+// Per update: all of the state comes, what has changed goes home; bases change
+// at a refresh.
+TEST(CudaUpdate, MovesNoMoreOfItsStateThanItMust) {
+  const ParameterTable table = SmallTable(8, 12, 3);
+  const auto expect = [&](const StageUpdateSpec& spec, int64_t refreshes,
+                          int64_t passes) {
+    OptimizerSpec optimizer = spec.optimizer;
+    optimizer.offload = true;
+    const UpdateUnits units(optimizer, table);
+    ASSERT_GT(units.units.size(), 2u);
+    int64_t all = 0, bases = 0, first_two = 0;
+    for (size_t i = 0; i < units.units.size(); ++i) {
+      const UpdateUnit& unit = units.units[i];
+      const int64_t bytes = unit.state[0].bytes + unit.state[1].bytes;
+      all += bytes;
+      if (unit.updates_matrices()) bases += unit.state[1].bytes;
+      // Come ahead of the next update.
+      if (i < 2) first_two += bytes;
+    }
+    CudaState::Traffic traffic;
+    NumbersOf(spec, true, 1, &traffic);
+    EXPECT_EQ(traffic.brought, 4 * passes * all + first_two);
+    EXPECT_EQ(traffic.returned, 4 * (all - bases) + refreshes * bases);
+    EXPECT_EQ(refreshes > 0, bases > 0);
+  };
+  expect(Rotation({}), 2, 1);
+  StageUpdateSpec adamw = Rotation({});
+  adamw.optimizer.kind = OptimizerKind::kAdamW;
+  expect(adamw, 0, 1);
+  adamw.delay = 2;
+  adamw.mitigation.weight_prediction = true;
+  expect(adamw, 0, 2);
 }
 
 TEST(CudaUpdate, SaysHowLongTheBasesTook) {
