@@ -194,7 +194,7 @@ v1::RegisterRequest Worker::Registration() const {
   request.set_metrics_address(net::AdvertiseOpen(http_->address(), host));
   request.set_pid(getpid());
   request.set_numerics(options_.backend.numerics);
-  request.set_bf16(options_.backend.bf16);
+  request.set_reduced_precision(options_.backend.reduced_precision);
   const DeviceLinks& links = options_.backend.links;
   request.set_gpu(links.gpu);
   request.set_nccl_version(links.nccl_version);

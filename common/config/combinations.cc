@@ -155,6 +155,20 @@ std::optional<BrokenCombination> CheckPrecision(const v1::RunConfig& config) {
       precision.compute() != v1::PRECISION_BF16) {
     return BrokenCombination{"precision.compute", "is fp32 or bf16"};
   }
+  if (precision.matmul() != v1::PRECISION_FP32 &&
+      precision.matmul() != v1::PRECISION_TF32) {
+    return BrokenCombination{"precision.matmul", "is fp32 or tf32"};
+  }
+  if (precision.matmul() == v1::PRECISION_TF32 &&
+      precision.compute() == v1::PRECISION_BF16) {
+    return BrokenCombination{
+        "precision.matmul",
+        "tf32 is about factors of fp32, and with precision.compute: bf16 there "
+        "are none: leave it out"};
+  }
+  if (precision.wire() == v1::PRECISION_TF32) {
+    return BrokenCombination{"precision.wire", "is fp32, bf16 or int8"};
+  }
   if (precision.wire() == v1::PRECISION_FP16) {
     return BrokenCombination{"precision.wire",
                              "gradients are out of fp16's range; bf16 takes "

@@ -39,11 +39,12 @@ absl::Status WorkerTable::Register(int64_t id,
     return absl::InvalidArgumentError(
         "data_address: empty, expected the host:port of the worker's links");
   }
-  if (needs_.bf16 && !request.bf16()) {
+  if (needs_.reduced_precision && !request.reduced_precision()) {
     return absl::FailedPreconditionError(absl::StrCat(
         "worker ", request.name(), " computes with '", request.numerics(),
-        "', which has no bf16; the run asks for it (precision.compute): start "
-        "the worker with --device cuda on a machine with a GPU"));
+        "', which has neither bf16 nor tf32; the run asks for one "
+        "(precision.compute, precision.matmul): start the worker with --device "
+        "cuda on a machine with a GPU"));
   }
   if (!numerics_.empty() && request.numerics() != numerics_) {
     return absl::FailedPreconditionError(absl::StrCat(

@@ -40,7 +40,7 @@ class WorkerTable {
   // What the config asks of workers.
   struct Needs {
     bool nccl = false;
-    bool bf16 = false;
+    bool reduced_precision = false;
   };
   explicit WorkerTable(base::Seconds lease) : WorkerTable(lease, Needs()) {}
   WorkerTable(base::Seconds lease, Needs needs)

@@ -20,8 +20,10 @@ base::Seconds LeaseOf(const v1::RunConfig& config) {
 }
 
 constexpr std::chrono::milliseconds kLongestTick{50};
-bool ComputesInBf16(const v1::RunConfig& config) {
-  return config.precision().compute() == v1::PRECISION_BF16;
+// What the run asks for beyond the worker's numerics, or nothing.
+std::string ReducedPrecision(const v1::RunConfig& config) {
+  if (config.precision().compute() == v1::PRECISION_BF16) return ", bf16";
+  return config.precision().matmul() == v1::PRECISION_TF32 ? ", tf32" : "";
 }
 
 // An order to trace is carried out within some heartbeats.
@@ -36,7 +38,7 @@ RunController::RunController(RunSetup setup, RunEffects& effects)
       effects_(effects),
       table_(LeaseOf(setup_.config),
              {.nccl = setup_.config.cluster().transport() == v1::TRANSPORT_NCCL,
-              .bf16 = ComputesInBf16(setup_.config)}),
+              .reduced_precision = !ReducedPrecision(setup_.config).empty()}),
       numerics_(setup_.numerics),
       stage_info_(stages_),
       slot_of_stage_(StagesOverWorkers(stages_, setup_.workers)),
@@ -108,8 +110,7 @@ absl::StatusOr<v1::RegisterResponse> RunController::Register(
   effects_.Record(
       absl::StrCat("worker ", id, " (", request.name(), ") was admitted"),
       absl::StrCat("pid ", request.pid(), ", ", request.numerics()));
-  NoteNumerics(absl::StrCat(request.numerics(),
-                            ComputesInBf16(setup_.config) ? ", bf16" : ""));
+  NoteNumerics(absl::StrCat(request.numerics(), ReducedPrecision(setup_.config)));
   v1::RegisterResponse response;
   response.set_run_id(setup_.run_id);
   response.set_worker_id(id);

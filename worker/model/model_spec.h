@@ -27,6 +27,8 @@ struct ModelSpec {
   // Activations, their gradients and the factors of products are bf16;
   // parameters and sums stay fp32.
   bool bf16 = false;
+  // Products round their factors to TF32 first, where those are fp32.
+  bool tf32 = false;
 };
 
 // The consecutive part of the model that one pipeline stage holds.

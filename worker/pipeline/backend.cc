@@ -60,7 +60,7 @@ CudaSearch Load(const std::string& path) {
           .text = std::move(found.text),
           .backend = {"cuda", std::move(found.numerics),
                       Checked("cuda", plugin->make_engine),
-                      std::move(found.links), /*bf16=*/true}};
+                      std::move(found.links), /*reduced_precision=*/true}};
 }
 
 CudaSearch Search() {
@@ -140,10 +140,13 @@ absl::StatusOr<Backend> ChooseBackend(const std::string& device) {
 absl::Status CheckSupports(const std::string& device,
                            const StageEngineSpec& spec) {
   if (device == "cuda") return CheckCuda(spec.stage.model);
-  if (spec.stage.model.bf16) {
+  const ModelSpec& model = spec.stage.model;
+  if (model.bf16 || model.tf32) {
+    const char* key = model.bf16 ? "precision.compute" : "precision.matmul";
     return absl::InvalidArgumentError(
-        "precision.compute: bf16 does not run on the CPU: use --device cuda, "
-        "or precision.compute: fp32");
+        absl::StrCat(key, ": ", model.bf16 ? "bf16" : "tf32",
+                     " does not run on the CPU: use --device cuda, or ", key,
+                     ": fp32"));
   }
   if (spec.update.optimizer.offload) {
     return absl::InvalidArgumentError(

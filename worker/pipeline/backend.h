@@ -23,7 +23,7 @@ struct Backend {
   std::string numerics;
   EngineFactory make_engine;
   DeviceLinks links;
-  bool bf16 = false;  // computes in it, too
+  bool reduced_precision = false;  // computes in bf16 and tf32, too
 };
 
 // Of the host's processor.

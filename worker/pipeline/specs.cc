@@ -64,7 +64,8 @@ ModelSpec ModelSpecOf(const v1::RunConfig& config) {
           .qkv_bias = model.qkv_bias(),
           .head_bias = model.head_bias(),
           .init_std = model.init_std(),
-          .bf16 = config.precision().compute() == v1::PRECISION_BF16};
+          .bf16 = config.precision().compute() == v1::PRECISION_BF16,
+          .tf32 = config.precision().matmul() == v1::PRECISION_TF32};
 }
 
 ScheduleSpec ScheduleSpecOf(const v1::RunConfig& config) {

@@ -118,7 +118,8 @@ struct Gemm::Key {
 // cuBLASLt is column-major and sees every matrix transposed, so D^T = op(B)^T
 // op(A)^T is what it is asked for: the factors change places.
 struct Gemm::Plan {
-  Plan(cublasLtHandle_t handle, const GemmCall& call)
+  Plan(cublasLtHandle_t handle, cublasComputeType_t compute,
+       const GemmCall& call)
       : a(call.b.type, call.trans_b == Trans::kYes ? call.k : call.n,
           call.trans_b == Trans::kYes ? call.n : call.k, call.ldb,
           BatchOfChoice(call), call.stride_b),
@@ -127,8 +128,7 @@ struct Gemm::Plan {
           BatchOfChoice(call), call.stride_a),
         d(call.d.type, call.n, call.m, call.ldd, BatchOfChoice(call),
           call.stride_d) {
-    CHECK_LT(
-        cublasLtMatmulDescCreate(&product, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+    CHECK_LT(cublasLtMatmulDescCreate(&product, compute, CUDA_R_32F));
     Set(CUBLASLT_MATMUL_DESC_TRANSA, OperationOf(call.trans_b));
     Set(CUBLASLT_MATMUL_DESC_TRANSB, OperationOf(call.trans_a));
     if (call.bias) {
@@ -179,7 +179,8 @@ struct Gemm::Plan {
   cublasLtMatmulAlgo_t algorithm;
 };
 
-Gemm::Gemm() {
+Gemm::Gemm(bool tf32)
+    : compute_(tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F) {
   CHECK_LT(cublasLtCreate(&handle_));
   const cudaError_t error = cudaMalloc(&workspace_, kWorkspace);
   if (error != cudaSuccess) cublasLtDestroy(handle_);
@@ -201,7 +202,7 @@ Gemm::Plan& Gemm::PlanOf(const GemmCall& call) {
     Fail("Gemm", __FILE__, __LINE__, "matrices of types that do not fit");
   }
   std::unique_ptr<Plan>& plan = plans_[Key(call)];
-  if (plan == nullptr) plan = std::make_unique<Plan>(handle_, call);
+  if (plan == nullptr) plan = std::make_unique<Plan>(handle_, compute_, call);
   return *plan;
 }
 

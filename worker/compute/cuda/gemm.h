@@ -73,8 +73,9 @@ struct GemmCall {
 class Gemm {
  public:
   // Takes 32 MiB of device memory as workspace. One Gemm serves one stream at a
-  // time.
-  Gemm();
+  // time. tf32: factors of fp32 are rounded to TF32 (10 bits behind the point),
+  // which tensor cores multiply; sums stay fp32.
+  explicit Gemm(bool tf32 = false);
   ~Gemm();
   Gemm(const Gemm&) = delete;
 
@@ -86,6 +87,7 @@ class Gemm {
   struct Plan;
   Plan& PlanOf(const GemmCall& call);
 
+  const cublasComputeType_t compute_;
   cublasLtHandle_t handle_ = nullptr;
   void* workspace_ = nullptr;
   std::map<Key, std::unique_ptr<Plan>> plans_;

@@ -64,7 +64,10 @@ class CudaEngine final : public StageEngine {
         wire_(spec.wire),
         table_(ParameterTable::ForStage(spec.stage)),
         ranges_(table_),
-        model_(spec.stage, table_, compute_.get(), gemm_),
+        tf32_gemm_(spec.stage.model.tf32 ? std::make_unique<cuda::Gemm>(true)
+                                         : nullptr),
+        model_(spec.stage, table_, compute_.get(),
+               tf32_gemm_ ? *tf32_gemm_ : gemm_),
         versions_(table_, compute_.get()),
         update_(spec.update, table_, compute_.get(), gemm_),
         incoming_(BoundaryBytes()),
@@ -340,6 +343,7 @@ class CudaEngine final : public StageEngine {
   cuda::Event arrived_, consumed_, computed_;
   std::list<cuda::DeviceBuffer<float>> arenas_;
   cuda::Gemm gemm_;
+  const std::unique_ptr<cuda::Gemm> tf32_gemm_;
   cuda::Graphs graphs_{compute_};
   CudaModel<T> model_;
   CudaVersions<T> versions_;

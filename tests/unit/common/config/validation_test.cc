@@ -71,6 +71,9 @@ const Refused kCases[] = {
     {{"precision.compute=fp16"}, "is fp32 or bf16"},
     {{"precision.basis=bf16"}, "is fp32 or fp16"},
     {{"precision.wire=fp16"}, "bf16 takes as little room"},
+    {{"precision.wire=tf32"}, "is fp32, bf16 or int8"},
+    {{"precision.matmul=bf16"}, "is fp32 or tf32"},
+    {{"precision.compute=bf16", "precision.matmul=tf32"}, "there are none"},
     {{"optimizer.rotation.policy=adaptive",
       "optimizer.rotation.adapt_every=99"},
      "measures nothing in 99 updates"},
@@ -109,6 +112,7 @@ TEST(ValidationTest, NamesTheFileWhenTheKeyHasItsDefault) {
 TEST(ValidationTest, AcceptsTheBorders) {
   EXPECT_THAT(Load({"pipeline.stages=4"}), IsOk());
   EXPECT_THAT(Load({"precision.compute=bf16"}), IsOk());
+  EXPECT_THAT(Load({"precision.matmul=tf32"}), IsOk());
   EXPECT_THAT(Load({"pipeline.stages=2", "pipeline.split=[1,3]"}), IsOk());
   EXPECT_THAT(Load({"optimizer.schedule.warmup=100"}), IsOk());
   EXPECT_THAT(Load({"model.kv_heads=4"}), IsOk());

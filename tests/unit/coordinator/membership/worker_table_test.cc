@@ -55,12 +55,12 @@ TEST(WorkerTable, LeasesBeginAnewButNobodyIsHeardOfByThat) {
 }
 
 TEST(WorkerTable, InBf16AWorkerWithoutItIsRefused) {
-  WorkerTable table(seconds(3), {.bf16 = true});
+  WorkerTable table(seconds(3), {.reduced_precision = true});
   v1::RegisterRequest request = Request("a", "OpenBLAS");
   EXPECT_THAT(table.Register(1, request, kStart),
               StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr("'OpenBLAS', which has no bf16")));
-  request.set_bf16(true);
+                       HasSubstr("'OpenBLAS', which has neither bf16 nor")));
+  request.set_reduced_precision(true);
   EXPECT_THAT(table.Register(2, request, kStart), IsOk());
 }
 

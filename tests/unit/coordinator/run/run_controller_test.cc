@@ -227,7 +227,7 @@ TEST(RunController, AChangeOfNumericsIsADecision) {
   EXPECT_EQ(count(other, "other numerics from update 1 on: 'avx512' before"),
             1);
   setup.config.mutable_precision()->set_compute(v1::PRECISION_BF16);
-  request.set_bf16(true);
+  request.set_reduced_precision(true);
   EXPECT_EQ(count(decisions_of_a_life("avx2"), "numerics: avx2, bf16"), 1);
 }
 

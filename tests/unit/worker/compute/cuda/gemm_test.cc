@@ -1,6 +1,8 @@
 // Products against the CPU's in double precision.
 #include "worker/compute/gemm.h"
 
+#include <algorithm>
+#include <cmath>
 #include <tuple>
 
 #include "tests/unit/worker/compute/cuda/device_array.h"
@@ -74,6 +76,33 @@ TEST_P(GemmTest, MatchesTheCpu) { ExpectGemm<float, float>(GetParam()); }
 TEST_P(GemmTest, MatchesTheCpuInBf16) { ExpectGemm<Bf16, Bf16>(GetParam()); }
 
 TEST_P(GemmTest, AddsUpBf16InFp32) { ExpectGemm<Bf16, float>(GetParam()); }
+
+// Devices may round to TF32 or cut off; either way the numbers are not those
+// of fp32, and close to them.
+TEST(GemmTest, RoundsFactorsToTf32WhereItIsAsked) {
+  constexpr int64_t m = 16, n = 24, k = 40;
+  const Floats a = RandomOf<float>(m * k, 1), b = RandomOf<float>(k * n, 2);
+  const auto product = [&](bool tf32) {
+    Gemm gemm(tf32);
+    return UnderAllSeeds([&](const Stream& stream) {
+      const DeviceArray<float> dev_a(a), dev_b(b), d(Floats(m * n));
+      GemmCall call{.m = m, .n = n, .k = k, .lda = k, .ldb = n, .ldd = n};
+      call.a = dev_a.data();
+      call.b = dev_b.data();
+      call.d = d.data();
+      gemm(stream.get(), call);
+      return d.Values(stream);
+    });
+  };
+  const Floats exact = product(false), rounded = product(true);
+  double most = 0, largest = 0;
+  for (size_t i = 0; i < exact.size(); ++i) {
+    most = std::max(most, std::abs(double{rounded[i]} - exact[i]));
+    largest = std::max(largest, std::abs(double{exact[i]}));
+  }
+  EXPECT_LT(most, 2e-3 * largest);
+  EXPECT_GT(most, 1e-5 * largest);
+}
 
 TEST(GemmTest, RefusesTypesThatDoNotFit) {
   const Stream stream;
