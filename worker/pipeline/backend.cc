@@ -143,10 +143,9 @@ absl::Status CheckSupports(const std::string& device,
   const ModelSpec& model = spec.stage.model;
   if (model.bf16 || model.tf32) {
     const char* key = model.bf16 ? "precision.compute" : "precision.matmul";
-    return absl::InvalidArgumentError(
-        absl::StrCat(key, ": ", model.bf16 ? "bf16" : "tf32",
-                     " does not run on the CPU: use --device cuda, or ", key,
-                     ": fp32"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        key, ": ", model.bf16 ? "bf16" : "tf32",
+        " does not run on the CPU: use --device cuda, or ", key, ": fp32"));
   }
   if (spec.update.optimizer.offload) {
     return absl::InvalidArgumentError(

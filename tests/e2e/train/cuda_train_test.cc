@@ -174,6 +174,36 @@ TEST_P(ReducedCudaTrain, HasTheLossesOfFp32NearlyAndTheSameNumbersAlways) {
               HasSubstr(absl::StrCat(", ", GetParam().name)));
 }
 
+// With the optimizer's state on the host, a kill in the middle and any number
+// of workers there are the bits of a run that keeps it on the device.
+TEST_F(CudaTrain, WithItsStateOnTheHostItHasTheSameNumbers) {
+  const auto more = [](std::vector<std::string> these) {
+    these.insert(these.end(),
+                 {"--set", "run.steps=25", "--set", "cluster.lease=60s"});
+    return these;
+  };
+  MustTrain("device", On("cuda", more({})));
+  const std::vector<std::string> host =
+      more({"--set", "optimizer.offload=host"});
+  std::vector<std::string> alone = host;
+  alone.insert(alone.end(), {"--workers", "1"});
+  MustTrain("one", On("cuda", alone));
+  EXPECT_EQ(Difference(NumbersOf("one"), NumbersOf("device")), "");
+  Command command(TrainArguments("killed", On("cuda", host)));
+  ASSERT_TRUE(WaitForRows(command, "killed", 5)) << Logs("killed");
+  const std::vector<int> workers = WorkerPids("killed");
+  ASSERT_EQ(workers.size(), 4u) << Logs("killed");
+  ASSERT_EQ(kill(workers[1], SIGKILL), 0);
+  const CommandResult result = command.Wait(std::chrono::seconds(240));
+  EXPECT_EQ(result.exit_code, 0) << result.output << Logs("killed");
+  EXPECT_EQ(Difference(NumbersOf("killed"), NumbersOf("device")), "");
+  EXPECT_EQ(Summary("killed").at("recoveries").size(), 1u);
+  const CommandResult refused = test_support::Run(TrainArguments(
+      "refused", {"--device", "cpu", "--set", "optimizer.offload=host"}));
+  EXPECT_EQ(refused.exit_code, 2) << refused.output;
+  EXPECT_THAT(refused.output, HasSubstr("optimizer.offload: host is for GPUs"));
+}
+
 TEST_P(ReducedCudaTrain, IsRefusedWhereThereIsNoGpu) {
   const auto refused = [&](const std::string& device) {
     const CommandResult result = test_support::Run(TrainArguments(
