@@ -34,6 +34,21 @@ class CudaTrain : public test_support::TrainFixture {
     unsetenv("GIMBAL_CUDA_HOST_DEVICES");
   }
 
+  // Kills a worker of a run with these arguments once it has so many rows:
+  // there is one recovery, and the numbers are those of `whole`.
+  void ExpectAKillChangesNothing(const std::vector<std::string>& arguments,
+                                 int rows, const std::string& whole) {
+    Command command(TrainArguments("killed", arguments));
+    ASSERT_TRUE(WaitForRows(command, "killed", rows)) << Logs("killed");
+    const std::vector<int> workers = WorkerPids("killed");
+    ASSERT_EQ(workers.size(), 4u) << Logs("killed");
+    ASSERT_EQ(kill(workers[1], SIGKILL), 0);
+    const CommandResult result = command.Wait(std::chrono::seconds(240));
+    EXPECT_EQ(result.exit_code, 0) << result.output << Logs("killed");
+    EXPECT_EQ(Difference(NumbersOf("killed"), NumbersOf(whole)), "");
+    EXPECT_EQ(Summary("killed").at("recoveries").size(), 1u);
+  }
+
   static void SetGpus(int count) {
     setenv("GIMBAL_CUDA_HOST_DEVICES", std::to_string(count).c_str(),
            /*overwrite=*/1);
@@ -112,15 +127,7 @@ TEST_F(CudaTrain, AKilledWorkerIsReplacedAndTheNumbersStayTheSame) {
   const std::vector<std::string> longer = {"--set", "run.steps=40", "--set",
                                            "cluster.lease=60s"};
   MustTrain("whole", On("cuda", longer));
-  Command command(TrainArguments("killed", On("cuda", longer)));
-  ASSERT_TRUE(WaitForRows(command, "killed", 10)) << Logs("killed");
-  const std::vector<int> workers = WorkerPids("killed");
-  ASSERT_EQ(workers.size(), 4u) << Logs("killed");
-  ASSERT_EQ(kill(workers[1], SIGKILL), 0);
-  const CommandResult result = command.Wait(std::chrono::seconds(240));
-  EXPECT_EQ(result.exit_code, 0) << result.output << Logs("killed");
-  EXPECT_EQ(Difference(NumbersOf("killed"), NumbersOf("whole")), "");
-  EXPECT_EQ(Summary("killed").at("recoveries").size(), 1u);
+  ExpectAKillChangesNothing(On("cuda", longer), 10, "whole");
 }
 
 // A kill in the middle changes no number of a run in less than fp32 either, nor
@@ -151,15 +158,7 @@ TEST_P(ReducedCudaTrain, HasTheLossesOfFp32NearlyAndTheSameNumbersAlways) {
   std::vector<std::string> alone = reduced;
   alone.insert(alone.end(), {"--workers", "1"});
   MustTrain("one", On("auto", alone));
-  Command command(TrainArguments("killed", On("cuda", reduced)));
-  ASSERT_TRUE(WaitForRows(command, "killed", 5)) << Logs("killed");
-  const std::vector<int> workers = WorkerPids("killed");
-  ASSERT_EQ(workers.size(), 4u) << Logs("killed");
-  ASSERT_EQ(kill(workers[1], SIGKILL), 0);
-  const CommandResult result = command.Wait(std::chrono::seconds(240));
-  EXPECT_EQ(result.exit_code, 0) << result.output << Logs("killed");
-  EXPECT_EQ(Difference(NumbersOf("killed"), NumbersOf("one")), "");
-  EXPECT_EQ(Summary("killed").at("recoveries").size(), 1u);
+  ExpectAKillChangesNothing(On("cuda", reduced), 5, "one");
   const std::vector<double> expected = Losses("fp32"), losses = Losses("one");
   ASSERT_EQ(losses.size(), 25u);
   ASSERT_EQ(expected.size(), 25u);
@@ -189,15 +188,7 @@ TEST_F(CudaTrain, WithItsStateOnTheHostItHasTheSameNumbers) {
   alone.insert(alone.end(), {"--workers", "1"});
   MustTrain("one", On("cuda", alone));
   EXPECT_EQ(Difference(NumbersOf("one"), NumbersOf("device")), "");
-  Command command(TrainArguments("killed", On("cuda", host)));
-  ASSERT_TRUE(WaitForRows(command, "killed", 5)) << Logs("killed");
-  const std::vector<int> workers = WorkerPids("killed");
-  ASSERT_EQ(workers.size(), 4u) << Logs("killed");
-  ASSERT_EQ(kill(workers[1], SIGKILL), 0);
-  const CommandResult result = command.Wait(std::chrono::seconds(240));
-  EXPECT_EQ(result.exit_code, 0) << result.output << Logs("killed");
-  EXPECT_EQ(Difference(NumbersOf("killed"), NumbersOf("device")), "");
-  EXPECT_EQ(Summary("killed").at("recoveries").size(), 1u);
+  ExpectAKillChangesNothing(On("cuda", host), 5, "device");
   const CommandResult refused = test_support::Run(TrainArguments(
       "refused", {"--device", "cpu", "--set", "optimizer.offload=host"}));
   EXPECT_EQ(refused.exit_code, 2) << refused.output;
